@@ -2,6 +2,7 @@
 /// The port model of this program: the topology, the plan for it, the world of ranks.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -40,10 +41,12 @@ namespace perf {
 }
 
 /// Where hosts are joined by sockets, smaller pieces pay: links are slow. Blocks of an array are cut
-/// to this length before they are scheduled, so that a short array still has several parts.
+/// to this length before they are scheduled, so that a short array still has several parts. A part
+/// takes the time of a message there, about 150 us, or more.
 [[nodiscard]] constexpr std::size_t least_piece(options const& of, bool is_array) {
   if (of.backend != backend::mpi) return fssdp::schedule_options{}.least_bytes;
-  return is_array ? 16U << 10U : 64U << 10U;
+  if (!is_array) return 64U << 10U;
+  return static_cast<std::size_t>(std::clamp(150e-6 * of.nic_bandwidth, 16'384.0, 262'144.0));
 }
 
 /// The plan that is measured. Threads read each other's memory: on one node without ports of their

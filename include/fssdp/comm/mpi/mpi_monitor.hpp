@@ -183,7 +183,7 @@ class mpi_monitor {
 
   /// Receives pending notices.
   void listen() {
-    listened_ = clock::now();
+    listened_ = polled_ = clock::now();
     for (;;) {
       auto there = 0;
       auto status = MPI_Status{};
@@ -206,10 +206,14 @@ class mpi_monitor {
   }
 
   /// To be called before sending: lets MPI detect that the connection to a peer on another node has
-  /// ended, as Open MPI does not recover from writing to it.
+  /// ended, as Open MPI does not recover from writing to it. Not if MPI was called recently: where
+  /// ranks share cores, an unsuccessful poll before each of several messages costs more than they do.
   void look_at(rank_id peer) {
-    if (!peers_[peer.index()].is_near) listen();
+    if (!peers_[peer.index()].is_near && clock::now() - polled_ > std::chrono::microseconds{250})
+      listen();
   }
+  /// To be called when requests have been tested, which detects it as well.
+  void note_poll() { polled_ = clock::now(); }
 
   void count_sent(rank_id to) { ++peers_[to.index()].sent; }
   void count_received(rank_id from) { ++peers_[from.index()].received; }
@@ -371,6 +375,7 @@ class mpi_monitor {
   int left_ = 0;
   std::optional<failure> failed_;
   clock::time_point listened_;
+  clock::time_point polled_;
   std::vector<peer_state> peers_;               // [ranks]
   std::vector<std::pair<int, rank_id>> waits_;  // communicator, peer
   std::deque<told_notice> told_;                // may be in flight

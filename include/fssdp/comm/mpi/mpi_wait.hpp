@@ -31,6 +31,7 @@ class mpi_wait {
     until_ = end_of(monitor_.options().deadline);
     pace_.renew();
     suspects_.clear();
+    monitor_.note_poll();
   }
   /// To be called after an unsuccessful poll: yields the core, and releases the lock meanwhile. Not
   /// every time, as most MPI implementations yield in unsuccessful polls, too.
@@ -39,6 +40,7 @@ class mpi_wait {
       auto const open = mpi_unlocked{lock};
       pace_.rest();
     }
+    monitor_.note_poll();
     monitor_.listen_at_times();
   }
   /// After the deadline: which rank is missing. This may not be `peer`: a peer that itself waits
