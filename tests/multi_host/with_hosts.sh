@@ -7,6 +7,7 @@
 #   --hosts N     number of hosts (4)
 #   --ranks N     ranks on each host (2)
 #   --rate RATE   bandwidth of the link for messages, as in tc (1gbit), or none for no limit
+#   --burst SIZE  what a link lets through at once, beyond that rate (256kb)
 #   --mpirun ARG  passed on to mpirun; may be repeated
 #   --cut HOST    switches off this host's link for messages, once FILE of --when has a loss
 #   --kill RANK   kills this rank, once FILE of --when has a loss; the others go on
@@ -17,18 +18,19 @@
 # exit status of mpirun.
 set -eu
 
-hosts=4 ranks=2 rate=1gbit extra='' cut='' kill='' when='' counters=no
+hosts=4 ranks=2 rate=1gbit burst=256kb extra='' cut='' kill='' when='' counters=no
 while [ $# -gt 0 ]; do
   case $1 in
     --hosts) hosts=$2; shift ;;
     --ranks) ranks=$2; shift ;;
     --rate) rate=$2; shift ;;
+    --burst) burst=$2; shift ;;
     --mpirun) extra="$extra $2"; shift ;;
     --cut) cut=$2; shift ;;
     --kill) kill=$2; shift ;;
     --when) when=$2; shift ;;
     --counters) counters=yes ;;
-    --help | -h) sed -n '3,19s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --help | -h) sed -n '3,20s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) break ;;
   esac
   shift
@@ -70,7 +72,7 @@ join() {  # join HOST LINK BRIDGE NUMBER: gives a host a link that ends at a bri
 
 slow_down() {  # slow_down NAMESPACE LINK
   [ "$rate" = none ] ||
-    tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst 256kb latency 50ms
+    tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst "$burst" latency 50ms
 }
 
 make_switch() {
