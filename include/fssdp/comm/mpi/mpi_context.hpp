@@ -179,6 +179,7 @@ class mpi_context {
       while (undelivered_ != 0 || in_use_ != 0) {
         if (undelivered_ == 0) check_held();
         if (requests_->test([&](std::size_t i, int code) { ended(batch_.parts()[i], code); })) {
+          monitor_->note_poll();
           wait.renew();
           if (!ready_.empty()) {
             listen();  // a failed sender may have reused the memory of what has just arrived

@@ -31,7 +31,6 @@ class mpi_wait {
     until_ = end_of(monitor_.options().deadline);
     pace_.renew();
     suspects_.clear();
-    monitor_.note_poll();
   }
   /// To be called after an unsuccessful poll: yields the core, and releases the lock meanwhile. Not
   /// every time, as most MPI implementations yield in unsuccessful polls, too.
