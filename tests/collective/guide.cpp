@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The transfer of the README of include/fssdp.
+/// The transfer and the uneven blocks of the README of include/fssdp.
 #include <cstddef>
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/all_gather_v.hpp"
 #include "fssdp/collective/transfer_between.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/block_layout.hpp"
@@ -12,6 +13,7 @@
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/distribution.hpp"
 #include "fssdp/plan/redistribution.hpp"
+#include "fssdp/plan/uneven_plan.hpp"
 #include "support/on_all_ranks.hpp"
 
 using fssdp::rank_id;
@@ -52,4 +54,22 @@ TEST_CASE("the transfer of the guide brings a trainer's shards to an engine's re
     return errors;
   });
   REQUIRE(wrong == std::vector<int>(5));
+}
+
+TEST_CASE("the uneven blocks of the guide are gathered, and their sums are at the owners") {
+  auto const counts = std::vector<std::size_t>{3, 0, 5};
+  auto const topology = fssdp::topology{{.ranks = 3}};
+  auto const wrong = support::on_all_ranks(3, [&](fssdp::thread_communicator& comm) {
+    auto const owned = counts[comm.rank().index()];
+    auto mine = std::vector<float>(owned, static_cast<float>(comm.rank().value() + 1));
+    auto whole = std::vector<float>(8);
+    auto const partials = std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8};
+#include "guides/include/fssdp/README.md/2.inc"
+    auto const gathered = std::vector<float>{1, 1, 1, 3, 3, 3, 3, 3};
+    auto const first = comm.rank().value() == 0 ? 0U : 3U;
+    auto errors = whole == gathered ? 0 : 1;
+    for (std::size_t i = 0; i < owned; ++i) errors += mine[i] == 3 * partials[first + i] ? 0 : 1;
+    return errors;
+  });
+  REQUIRE(wrong == std::vector<int>(3));
 }
