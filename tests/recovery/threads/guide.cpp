@@ -28,7 +28,7 @@ struct outcome {
 
 /// Rank `unlucky` is lost after some steps.
 [[nodiscard]] outcome train(fssdp::thread_communicator& comm, fssdp::table_layout layout,
-                            fssdp::topology const& machine, rank_id unlucky, std::uint64_t steps) {
+                            fssdp::topology const& topology, rank_id unlucky, std::uint64_t steps) {
   auto const me = comm.rank();
   auto weights = fssdp::make_shard<float>(layout, me, 10);
   auto moments = fssdp::make_shard<float>(layout, me, 10);
@@ -67,13 +67,13 @@ TEST_CASE("the program of the README trains to the end, whichever rank is lost")
   auto owners = std::vector<rank_id>{};
   for (int expert = 0; expert < 8; ++expert) owners.emplace_back(expert % 4);
   auto const layout = fssdp::table_layout{{.ranks = 4}, owners};
-  auto const machine = fssdp::topology{{.nodes = 2, .ranks = 4}};
+  auto const topology = fssdp::topology{{.nodes = 2, .ranks = 4}};
   for (auto const unlucky : {-1, 0, 1, 2, 3}) {
     CAPTURE(unlucky);
     auto all = std::vector<outcome>(4);
     auto world = fssdp::thread_world{4};
     world.run([&](fssdp::thread_communicator& comm) {
-      all[comm.rank().index()] = train(comm, layout, machine, rank_id{unlucky}, 9);
+      all[comm.rank().index()] = train(comm, layout, topology, rank_id{unlucky}, 9);
     });
     for (int rank = 0; rank < 4; ++rank) {
       if (rank == unlucky) continue;
