@@ -198,7 +198,7 @@ TEST_CASE("a rank that stalls is awaited until the deadline, which says for what
   });
   for (auto const& thrown : ended.of_rank) {
     REQUIRE(support::is<fssdp::deadline_exceeded>(thrown));
-    for (auto const* const part : {"within 300 ms", "awaits rank", "exchange", "step 0 of plan"})
+    for (auto const* const part : {"within 300 ms", "awaits rank", "exchange", "round 0 of plan"})
       REQUIRE_THAT(support::text(thrown), mentions(part));
     REQUIRE_THAT(support::text(thrown), mentions(hash_of(of)));
   }

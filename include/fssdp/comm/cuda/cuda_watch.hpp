@@ -34,7 +34,7 @@ class cuda_watch {
   /// Later exchanges belong to this plan.
   void begin_plan(std::uint64_t plan) {
     plan_ = plan;
-    step_ = 0;
+    round_ = 0;
   }
   /// Begins an exchange on a stream; its peers follow. Captured exchanges are not tracked.
   void begin_exchange(cudaStream_t stream) { begin_exchange(is_captured(stream, me_)); }
@@ -46,7 +46,7 @@ class cuda_watch {
     auto& mark = last();
     mark.sequence = ++sequence_;
     mark.plan = plan_;
-    mark.step = step_++;
+    mark.round = round_++;
     mark.is_enqueued = false;
     mark.peers.clear();
   }
@@ -114,7 +114,7 @@ class cuda_watch {
     for (auto const peer : first().peers)
       ranks += (ranks.empty() ? "" : ", ") + std::to_string(peer.value());
     return detail::text("rank ", me_, " awaits rank ", ranks.empty() ? "-" : ranks, " in exchange ",
-                        first().sequence, ", step ", first().step, " of plan ",
+                        first().sequence, ", round ", first().round, " of plan ",
                         hexadecimal{first().plan});
   }
 
@@ -125,7 +125,7 @@ class cuda_watch {
     bool is_enqueued = false;
     std::uint64_t sequence = 0;
     std::uint64_t plan = 0;
-    int step = 0;
+    int round = 0;
     std::vector<rank_id> peers;
   };
 
@@ -169,7 +169,7 @@ class cuda_watch {
   std::size_t count_ = 0;
   std::uint64_t sequence_ = 0;
   std::uint64_t plan_ = 0;
-  int step_ = 0;
+  int round_ = 0;
   bool is_captured_ = false;  // whether the current exchange is captured
   bool has_captured_ = false;
 };
