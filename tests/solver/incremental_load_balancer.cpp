@@ -157,8 +157,8 @@ TEST_CASE("groups of experts stay on their nodes", "[solver]") {
   auto const next = incremental_load_balancer{.groups = 2, .topology = topo}(before, loads);
   for (auto const rank : fssdp::first_n<rank_id>(4))
     for (auto const expert : next.on(rank)) {
-      auto const home = next.rank_of(next.logical_to_physical(expert).front());
-      CHECK(topo.same_node(home, rank));
+      auto const first = next.rank_of(next.logical_to_physical(expert).front());
+      CHECK(topo.same_node(first, rank));
     }
   CHECK(balance_of(next, loads) < balance_of(before, loads));
 }

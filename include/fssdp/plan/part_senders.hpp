@@ -87,12 +87,12 @@ class part_senders {
                                            std::vector<distribution::place> const& remote) const {
     auto const crosses = std::ranges::any_of(
         remote, [&](auto const& place) { return !is_on(topo_.node(place.rank), holders); });
-    auto const home = topo_.node(remote.front().rank);
+    auto const first_node = topo_.node(remote.front().rank);
     auto best = distribution::place{};
     auto least = std::tuple{std::numeric_limits<std::size_t>::max(), std::size_t{0}};
     for (auto const& place : holders) {
       auto const node = topo_.node(place.rank);
-      if (!crosses && node != home) continue;
+      if (!crosses && node != first_node) continue;
       auto const to_send =
           std::tuple{crosses ? out_of_node_[node.index()] : 0, out_of_rank_[place.rank.index()]};
       if (to_send >= least) continue;

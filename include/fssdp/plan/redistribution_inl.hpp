@@ -164,11 +164,11 @@ inline void add_forced(distribution const& from, distribution const& to, topolog
       crosses = true;
     }
     if (holders.empty()) return;
-    auto const home = topo.node(holders.front().rank);
+    auto const first_node = topo.node(holders.front().rank);
     auto const on_one = std::ranges::all_of(
-        holders, [&](auto const& place) { return topo.node(place.rank) == home; });
+        holders, [&](auto const& place) { return topo.node(place.rank) == first_node; });
     if (moves && holders.size() == 1) sum.out_of_rank[holders.front().rank.index()] += bytes;
-    if (crosses && on_one) sum.out_of_node[home.index()] += bytes;
+    if (crosses && on_one) sum.out_of_node[first_node.index()] += bytes;
   };
   for_each_common_part(from, to, elements,
                        [&](chunk_id source, chunk_id target, common_part const& part) {

@@ -97,7 +97,7 @@ class ownership_exact {
     });
   }
   [[nodiscard]] bool are_ranks_alike() const {
-    return of_->lists.empty() && !(of_->has_homes && terms_.moves_matter());
+    return of_->lists.empty() && !(of_->has_former_owners && terms_.moves_matter());
   }
 
   /// Whether the remaining units would fit below the wanted cost if they could be divided freely.

@@ -63,7 +63,7 @@ class ownership_order {
     if (std::ranges::is_sorted(order)) return;
     permute(of_->first_item, order);
     permute(of_->size, order);
-    permute(of_->homes, order);
+    permute(of_->former_owners, order);
     permute(of_->list_of, order);
     permute(of_->cliques_of, order);
     permute(of_->groups_of, order);
@@ -89,9 +89,9 @@ class ownership_order {
       }
     auto const places = inverse(of_->rank_name);
     for (auto& list : of_->lists) rename(list, places);
-    for (auto& homes : of_->homes) {
-      for (auto& home : homes) home.rank = places[at(home.rank)];
-      std::ranges::sort(homes, {}, &ownership_problem::home::rank);
+    for (auto& former_owners : of_->former_owners) {
+      for (auto& former : former_owners) former.rank = places[at(former.rank)];
+      std::ranges::sort(former_owners, {}, &ownership_problem::former_owner::rank);
     }
   }
 

@@ -37,12 +37,12 @@ class ownership_course {
 
   /// @return [units]
   [[nodiscard]] std::vector<int> solve() {
-    auto const has_homes = std::exchange(of_.has_homes, false);
-    auto anew = solve_anew();
-    auto gathered = gather_groups(anew, free_);
-    of_.has_homes = has_homes;
-    if (!has_homes || is_at_home(gathered)) return gathered;
-    return gather_groups(solve_from_homes(std::move(anew)), terms_with_forced());
+    auto const has_former_owners = std::exchange(of_.has_former_owners, false);
+    auto from_scratch = solve_from_scratch();
+    auto gathered = gather_groups(from_scratch, free_);
+    of_.has_former_owners = has_former_owners;
+    if (!has_former_owners || is_at_former_owners(gathered)) return gathered;
+    return gather_groups(solve_from_former_owners(std::move(from_scratch)), terms_with_forced());
   }
   [[nodiscard]] ownership_problem const& problem() const { return of_; }
   [[nodiscard]] std::uint64_t forced_bytes() const { return forced_; }
@@ -55,7 +55,7 @@ class ownership_course {
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-  [[nodiscard]] std::vector<int> solve_anew() {
+  [[nodiscard]] std::vector<int> solve_from_scratch() {
     auto state = ownership_state{of_};
     auto search = ownership_search{state, free_};
     if (search.settle(order_) >= 0) {
@@ -68,25 +68,25 @@ class ownership_course {
     return refined(state.owners(), free_);
   }
 
-  [[nodiscard]] std::vector<int> solve_from_homes(std::vector<int> anew) {
+  [[nodiscard]] std::vector<int> solve_from_former_owners(std::vector<int> from_scratch) {
     auto state = ownership_state{of_};
-    place_at_homes(state);
+    place_at_former_owners(state);
     auto search = ownership_search{state, terms_with_forced()};
     if (search.settle(order_) >= 0) {
       for (int u = 0; u < of_.units(); ++u)
         if (state.owner(u) >= 0) state.remove(u);
       place_apart(state);
-      place_at_homes(state);
+      place_at_former_owners(state);
       search.settle(order_);
     }
     search.descend();
     auto const terms = terms_with_forced();
-    auto const other = state_of(anew);
+    auto const other = state_of(from_scratch);
     auto const cost = terms.cost(state.fullness(), state.moved_bytes());
     auto const is_better =
         other.moved_bytes() <= terms.most_moved &&
         terms.cost(other.fullness(), other.moved_bytes()) < cost * (1 - terms.precision);
-    return refined(is_better ? std::move(anew) : state.owners(), terms);
+    return refined(is_better ? std::move(from_scratch) : state.owners(), terms);
   }
 
   /// The owners after branch and bound, if there are few units.
@@ -104,26 +104,26 @@ class ownership_course {
   }
 
   /// Assigns units to the previous owner, or to that of most of their bytes, if allowed.
-  void place_at_homes(ownership_state& state) {
+  void place_at_former_owners(ownership_state& state) {
     forced_ = 0;
     for (auto const unit : order_) {
-      auto best = ownership_problem::home{-1, 0};
+      auto best = ownership_problem::former_owner{-1, 0};
       auto all = std::uint64_t{0};
-      for (auto const& home : of_.homes[at(unit)]) {
-        all += home.bytes;
-        if (state.owner(unit) < 0 && state.fits(unit, home.rank) &&
-            (best.rank < 0 || home.bytes > best.bytes ||
-             (home.bytes == best.bytes && home.rank < best.rank)))
-          best = home;
+      for (auto const& former : of_.former_owners[at(unit)]) {
+        all += former.bytes;
+        if (state.owner(unit) < 0 && state.fits(unit, former.rank) &&
+            (best.rank < 0 || former.bytes > best.bytes ||
+             (former.bytes == best.bytes && former.rank < best.rank)))
+          best = former;
       }
       if (best.rank >= 0) state.place(unit, best.rank);
       forced_ += state.owner(unit) >= 0 ? of_.moved(unit, state.owner(unit)) : all;
     }
   }
-  [[nodiscard]] bool is_at_home(std::vector<int> const& owners) const {
+  [[nodiscard]] bool is_at_former_owners(std::vector<int> const& owners) const {
     for (int u = 0; u < of_.units(); ++u) {
-      auto const& homes = of_.homes[at(u)];
-      if (homes.size() != 1 || homes.front().rank != owners[at(u)]) return false;
+      auto const& former_owners = of_.former_owners[at(u)];
+      if (former_owners.size() != 1 || former_owners.front().rank != owners[at(u)]) return false;
     }
     return true;
   }

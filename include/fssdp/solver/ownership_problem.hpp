@@ -38,15 +38,16 @@ using ownership_scale = std::array<double, 3>;
 }
 
 struct ownership_problem {
-  struct home {
+  struct former_owner {
     int rank;
     std::uint64_t bytes;
   };
 
+  // [units]: the ranks that own parts of it, in ascending order; or empty
+  std::vector<std::vector<former_owner>> former_owners;
   std::vector<int> unit_of;                  // [items]
   std::vector<int> first_item;               // [units]: the first item of each
   std::vector<ownership_amounts> size;       // [units]
-  std::vector<std::vector<home>> homes;      // [units]: ranks that own parts of it; or empty
   std::vector<int> list_of;                  // [units]: its list of allowed ranks; -1: all ranks
   std::vector<std::vector<int>> lists;       // ascending ranks
   std::vector<std::vector<int>> cliques;     // units that are apart
@@ -62,7 +63,7 @@ struct ownership_problem {
   std::vector<ownership_scale> interface_scale;  // [interfaces]
   ownership_amounts total{};
   double bound = 0;
-  bool has_homes = false;
+  bool has_former_owners = false;
 
   [[nodiscard]] int units() const { return static_cast<int>(size.size()); }
   [[nodiscard]] int ranks() const { return static_cast<int>(node_of.size()); }
@@ -76,8 +77,8 @@ struct ownership_problem {
   /// The bytes that move if this rank gets the unit; those that move in any case.
   [[nodiscard]] std::uint64_t moved(int unit, int rank) const {
     auto bytes = std::uint64_t{0};
-    if (has_homes)
-      for (auto const& part : homes[index(unit)])
+    if (has_former_owners)
+      for (auto const& part : former_owners[index(unit)])
         if (part.rank != rank) bytes += part.bytes;
     return bytes;
   }

@@ -79,7 +79,7 @@ class ownership_search {
       best = cost;
       kept = taken_.size();
     }
-    if (of_->has_homes && best > start * (1 - terms_.precision)) kept = 0;
+    if (of_->has_former_owners && best > start * (1 - terms_.precision)) kept = 0;
     while (taken_.size() > kept) {
       auto const& last = taken_.back();
       state_->move(last.unit, last.from, last.back);
@@ -218,8 +218,8 @@ class ownership_search {
       for (auto const rank : list) one(rank);
     else
       for (auto const rank : ranks_) one(rank);
-    if (!of_->has_homes || of_->list_of[at(unit)] >= 0) return;
-    for (auto const& home : of_->homes[at(unit)]) one(home.rank);
+    if (!of_->has_former_owners || of_->list_of[at(unit)] >= 0) return;
+    for (auto const& former : of_->former_owners[at(unit)]) one(former.rank);
   }
   void consider_exchanges(int unit, int rank, double now, step& best) {
     if (!of_->is_allowed(unit, rank)) return;

@@ -107,7 +107,7 @@ class ownership_state {
   }
   /// By how many bytes such a step increases moved_bytes; negative: decreases.
   [[nodiscard]] std::int64_t moved_more(int unit, int rank, int back = -1) const {
-    if (!of_->has_homes) return 0;
+    if (!of_->has_former_owners) return 0;
     auto const from = owner(unit);
     auto const signed_of = [](std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); };
     auto more =

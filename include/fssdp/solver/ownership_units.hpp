@@ -40,7 +40,7 @@ class ownership_units {
     problem_.set_topology(topo);
     unite();
     add_amounts();
-    add_homes();
+    add_former_owners();
     restrict_ranks();
     add_cliques();
     add_groups();
@@ -120,17 +120,19 @@ class ownership_units {
     }
   }
 
-  void add_homes() {
-    problem_.has_homes = std::ranges::any_of(before_, [](rank_id r) { return r.value() >= 0; });
-    if (!problem_.has_homes) return;
-    problem_.homes.resize(problem_.size.size());
+  void add_former_owners() {
+    problem_.has_former_owners =
+        std::ranges::any_of(before_, [](rank_id r) { return r.value() >= 0; });
+    if (!problem_.has_former_owners) return;
+    problem_.former_owners.resize(problem_.size.size());
     for (std::size_t i = 0; i < items_.size(); ++i) {
       if (before_[i].value() < 0) continue;
-      auto& homes = problem_.homes[at(problem_.unit_of[i])];
+      auto& former_owners = problem_.former_owners[at(problem_.unit_of[i])];
       auto const rank = before_[i].value();
-      auto const found = std::ranges::find(homes, rank, &ownership_problem::home::rank);
-      if (found == homes.end())
-        homes.push_back({rank, items_[i].bytes});
+      auto const found =
+          std::ranges::find(former_owners, rank, &ownership_problem::former_owner::rank);
+      if (found == former_owners.end())
+        former_owners.push_back({rank, items_[i].bytes});
       else
         found->bytes += items_[i].bytes;
     }
