@@ -43,7 +43,7 @@ struct ownership_problem {
     std::uint64_t bytes;
   };
 
-  // [units]: the ranks that own parts of it, in ascending order; or empty
+  // [units]: the ranks that own parts of it; or empty
   std::vector<std::vector<former_owner>> former_owners;
   std::vector<int> unit_of;                  // [items]
   std::vector<int> first_item;               // [units]: the first item of each
