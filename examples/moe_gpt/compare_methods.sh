@@ -5,7 +5,8 @@
 # on its quarter of the batch: the cost of exchanging nothing.
 # usage: compare_methods.sh MOE_GPT [--only "METHOD ..."] [--records FOLDER] [--sources COMMIT]
 #                           [OPTION...]
-# METHOD is as in the first column: --only "full demo:4 alone". FOLDER gets the record of each
+# METHOD is as in the first column: --only "full demo:4 alone"; powersgd:16-start-90 and
+# diloco-10-mu-0.3 are trained only if they are named. FOLDER gets the record of each
 # training, as moe_gpt's --json writes it. The text is the sources of this COMMIT in place of those
 # that are here, so that losses can be compared with those of other days. OPTIONs are those of
 # moe_gpt, for all trainings.
@@ -72,6 +73,9 @@ in_groups() {  # in_groups METHOD OPTION...
   shift
   row "$name" --ranks 4 --groups 4 --batch "$batch" "$@"
 }
+on_request() {  # the same, only if --only names it
+  case " $only " in *" $1 "*) in_groups "$@" ;; esac
+}
 
 printf '%-22s  %13s  %9s  %16s  %12s\n' method 'held-out loss' 'over full' 'bytes per step' 'tokens/s'
 in_groups full "$@"
@@ -79,6 +83,7 @@ for method in bf16 int8 qsdp:8 qsdp-shift:8 terngrad tagc:20 powersgd:4 powersgd
   striding:16 random:16; do
   in_groups "$method" --between "$method" "$@"
 done
+on_request powersgd:16-start-90 --between powersgd:16 --between-start 90 "$@"
 in_groups powersgd:4-adapted --between powersgd:4 --adapt-every 20 "$@"
 in_groups local-4 --sync-every 4 "$@"
 in_groups local-8 --sync-every 8 "$@"
@@ -86,6 +91,7 @@ in_groups local-16 --sync-every 16 "$@"
 in_groups qsr-4 --sync-every 4 --sync-alpha 0.006 "$@"
 in_groups diloco-10 --sync-every 10 --outer diloco --outer-momentum 0.5 "$@"
 in_groups diloco-10-int8 --sync-every 10 --outer diloco --outer-momentum 0.5 --between int8 "$@"
+on_request diloco-10-mu-0.3 --sync-every 10 --outer diloco --outer-momentum 0.3 "$@"
 in_groups diloco-10-mu-0.9 --sync-every 10 --outer diloco "$@"
 in_groups streaming-12 --sync-every 12 --outer diloco --outer-momentum 0.5 --fragments 2 --sync-delay 2 \
   --sync-mix 0.5 "$@"
