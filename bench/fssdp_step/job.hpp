@@ -13,6 +13,7 @@
 #include "emulation.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/placement/placement.hpp"
+#include "fssdp/plan/schedule.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 #include "fssdp_sim/groups.hpp"
 #include "fssdp_sim/policy.hpp"
@@ -54,9 +55,9 @@ struct job {
   int interval = 10;        ///< of policies that look at loads every few iterations
   int reshard_every = 100;  ///< iterations
   bool plans_ahead = true;
-  std::optional<between_job> between = {};  ///< none: one group
-  std::size_t effort = 10'000;              ///< of schedules
-  bool links_are_real = false;              ///< else they are emulated, and counts travel past them
+  std::optional<between_job> between = {};                ///< none: one group
+  std::size_t effort = fssdp::schedule_options{}.effort;  ///< of schedules
+  bool links_are_real = false;  ///< else they are emulated, and counts travel past them
   bool ranks_are_processes = false;
   std::function<void()> iteration_over = [] {};  ///< is called on rank 0
 };

@@ -32,9 +32,9 @@ struct schedule_options {
   std::size_t relay_bytes = std::numeric_limits<std::size_t>::max();
   reduction_order sums = reduction_order::along_trees;
   sender_order senders = sender_order::as_they_come;
-  /// Other cuts are tried while all tries together have at most this many transfers; 0: a single,
-  /// coarse cut, which is planned fast.
-  std::size_t effort = 10'000;
+  /// Cuts other than a coarse one are tried, which have fewer than this many transfers together; 0:
+  /// only the coarse one, which is planned fast.
+  std::size_t effort = 15'000;
   friend bool operator==(schedule_options const&, schedule_options const&) = default;
 };
 

@@ -9,6 +9,7 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/inline.hpp"
 #include "fssdp/plan/direct_transfers.hpp"
+#include "fssdp/plan/possible_cuts.hpp"
 #include "fssdp/plan/rank_ordered.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/plan/schedule_search.hpp"
@@ -32,14 +33,10 @@ FSSDP_INLINE transfer_plan schedule(transfer_plan const& plan, std::size_t chunk
   }
   auto const with = [&](detail::relaying how) {
     auto search = detail::schedule_search{plan, chunk_bytes, how, options.senders};
-    auto const cuts = detail::promising_cuts(plan.topology(), chunk_bytes, options);
-    auto last = std::size_t{0};
-    for (auto const cut : cuts) {
-      if (last != 0 && search.tried() + last > options.effort) break;
-      auto const before = search.tried();
-      search.consider(cut);
-      last = search.tried() - before;
-    }
+    if (options.piece_bytes != 0)
+      search.consider(static_cast<int>(detail::pieces_of(chunk_bytes, options.piece_bytes)));
+    else
+      search.consider({plan.topology(), chunk_bytes, options}, options.effort);
     return search.take();
   };
   auto result = with(options.relay_bytes == 0 ? detail::relaying::none : detail::relaying::allowed);

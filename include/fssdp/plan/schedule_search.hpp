@@ -17,6 +17,7 @@
 #include "fssdp/plan/direct_transfers.hpp"
 #include "fssdp/plan/late_binding.hpp"
 #include "fssdp/plan/piece_demand.hpp"
+#include "fssdp/plan/possible_cuts.hpp"
 #include "fssdp/plan/rank_ordered.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/plan/simulate.hpp"
@@ -123,30 +124,50 @@ struct piece_times {
   return transfers;
 }
 
-/// Tries one cut after the other and keeps the fastest.
+/// Fewer pieces are sent in fewer messages: more of them must be faster by this factor.
+inline constexpr auto least_gain = 1.003;
+
+/// Tries one cut after the other and keeps the fastest; of those that are about as fast, that into
+/// the fewest pieces.
 class schedule_search {
  public:
   schedule_search(transfer_plan const& plan, std::size_t chunk_bytes, relaying how,
                   sender_order senders)
       : plan_{plan}, bytes_{static_cast<double>(chunk_bytes)}, how_{how}, senders_{senders} {}
 
-  [[nodiscard]] std::size_t tried() const { return tried_; }
-  [[nodiscard]] int pieces() const { return pieces_; }
-
-  void consider(int pieces) {
+  /// Tries the coarse cut, then others that have fewer than `effort` transfers together: fewer
+  /// pieces, then more as long as that gains.
+  void consider(possible_cuts const& cuts, std::size_t effort) {
+    consider(cuts.coarse);
+    auto const per_piece = static_cast<double>(transfers_->size()) / cuts.coarse;
+    auto left = static_cast<double>(effort);
+    auto const gains = [&](int pieces) {
+      auto const transfers = per_piece * pieces;
+      if (transfers >= left) return false;
+      left -= transfers;
+      return consider(pieces);
+    };
+    for (auto const pieces : cuts.fewer) gains(pieces);
+    for (auto const pieces : cuts.more)
+      if (!gains(pieces)) break;
+  }
+  /// @return whether this cut is kept
+  bool consider(int pieces) {
     auto demand = piece_demand{plan_, pieces, how_};
     auto const times = piece_times{demand, bytes_};
     auto const played =
         late_binding{demand, times.inside, times.between, senders_ == sender_order::busiest_first};
-    tried_ += played.flows().size();
     auto const seconds = times.tick.seconds(played.end());
-    if (transfers_.has_value() && seconds >= least_) return;
-    least_ = seconds;
+    least_ = std::min(least_, seconds);
+    auto const enough = least_gain * least_;
+    if (seconds > enough || (seconds_ <= enough && pieces > pieces_)) return false;
+    seconds_ = seconds;
     pieces_ = pieces;
     auto const several_nodes = plan_.topology().nodes() > 1;
     transfers_ =
         as_transfers(demand, played.flows(),
                      std::max(times.inside.busy, several_nodes ? times.between.busy : ticks{0}));
+    return true;
   }
   [[nodiscard]] transfer_plan take() { return plan_.realised_by(std::move(*transfers_), pieces_); }
 
@@ -155,16 +176,11 @@ class schedule_search {
   double bytes_;
   relaying how_;
   sender_order senders_;
-  std::size_t tried_ = 0;
-  int pieces_ = 1;
-  double least_ = 0;  // seconds
+  double least_ = std::numeric_limits<double>::infinity();    // seconds of the fastest cut
+  double seconds_ = std::numeric_limits<double>::infinity();  // of the one that is kept
+  int pieces_ = 0;
   std::optional<std::vector<transfer>> transfers_;
 };
-
-/// The number of pieces of this size in a chunk; the last may be shorter.
-[[nodiscard]] constexpr std::size_t pieces_of(std::size_t chunk_bytes, std::size_t piece_bytes) {
-  return chunk_bytes / piece_bytes + (chunk_bytes % piece_bytes == 0 ? 0 : 1);
-}
 
 /// The largest number of transfers of a schedule: to all holders of an expert, and to one relay on
 /// every node.
@@ -178,26 +194,6 @@ class schedule_search {
     ++deliveries;
   });
   return (deliveries + chunks * plan.topology().nodes()) * static_cast<double>(pieces);
-}
-
-/// The numbers of pieces to try, the most promising first.
-/// @pre the number of pieces of the requested size can be counted
-[[nodiscard]] inline std::vector<int> promising_cuts(topology const& topo, std::size_t chunk_bytes,
-                                                     schedule_options const& options) {
-  if (options.piece_bytes != 0)
-    return {static_cast<int>(pieces_of(chunk_bytes, options.piece_bytes))};
-  auto const least_bytes = std::max<std::size_t>(1, options.least_bytes);
-  auto const most =
-      static_cast<int>(std::clamp<std::size_t>(chunk_bytes / least_bytes, 1, most_pieces));
-  auto rails = 1;
-  if (topo.nodes() > 1 && topo.network() == network_interface::per_rank)
-    rails = static_cast<int>(topo.ranks_on(node_id{0}).size());
-  auto cuts = std::vector<int>{};
-  if (options.effort == 0) return {std::min(std::max(rails, 4), most)};
-  for (auto const cut :
-       {3 * rails, 2 * rails, rails, 4 * rails, 24, 12, 6, 2, 1, 5 * rails, 6 * rails, 16, 8, 32})
-    if (cut <= most && std::ranges::find(cuts, cut) == cuts.end()) cuts.push_back(cut);
-  return cuts;
 }
 
 }  // namespace fssdp::detail

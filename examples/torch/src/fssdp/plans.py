@@ -52,7 +52,7 @@ def schedule(
     least_bytes: int = 256 << 10,
     relay_bytes: int | None = None,
     sums: Literal["along_trees", "by_rank"] = "along_trees",
-    effort: int = 10_000,
+    effort: int = 15_000,
 ) -> TransferPlan:
     """The same placement in pieces, ordered so that ports are busy all the time.
 
@@ -65,8 +65,8 @@ def schedule(
             None: no limit.
         sums: the order of a reduction: 'along_trees' forms partial sums on the way to the owner;
             'by_rank' sums all at the owner, with the same bits for every schedule.
-        effort: several sizes of pieces are tried, while all tries together have no more transfers
-            than this; 0: one try.
+        effort: sizes of pieces other than a coarse one are tried, which have fewer than this many
+            transfers together; 0: only the coarse one.
     """
     return _core.schedule(plan, chunk_bytes, piece_bytes, least_bytes, relay_bytes, sums, effort)
 
