@@ -28,7 +28,7 @@ struct cluster_scene {
     fssdp::detail::expect_demand(loads, topo, demand);
   }
   [[nodiscard]] fssdp::layer_rates rates() const {
-    return {.seconds_per_token = 4e-8, .token_bytes = 1536, .expert_bytes = 4718592};
+    return {.forward_seconds_per_row = 4e-8, .token_bytes = 1536, .expert_bytes = 4718592};
   }
 };
 

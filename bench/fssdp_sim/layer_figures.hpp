@@ -89,8 +89,8 @@ inline double token_seconds(fssdp::layer_cost const& cost, return_of_tokens cons
                             fssdp::layer_rates const& rates) {
   auto const one_way = cost.token_seconds / 4;
   auto const bytes = static_cast<double>(rates.token_bytes);
-  auto const forward = back.seconds(rates.seconds_per_token, bytes);
-  auto const backward = back.seconds(2 * rates.seconds_per_token, bytes);
+  auto const forward = back.seconds(rates.forward_seconds_per_row, bytes);
+  auto const backward = back.seconds(2 * rates.forward_seconds_per_row, bytes);
   auto const overlapped = 2 * one_way + forward + backward - cost.compute_seconds;
   return std::min(cost.token_seconds, overlapped);
 }

@@ -38,7 +38,7 @@ struct setting {
           .layers = layers,
           .experts = experts,
           .tokens_per_device = tokens,
-          .rates = {.seconds_per_token = 2 * expert_parameters(model) / kind.flops,
+          .rates = {.forward_seconds_per_row = 2 * expert_parameters(model) / kind.flops,
                     .token_bytes = 2 * static_cast<std::size_t>(model.d_model),
                     .expert_bytes = expert_bytes(model),
                     .window_seconds = window},

@@ -114,7 +114,7 @@ fssdp::materializer_options device_rank::options_of(
           .replica_slots = at_once * per_layer,
           .partial_slots = 2 * experts,
           .memory = memory_.resource(),
-          .seconds_per_row = 3 * where_.rates.seconds_per_token * job_.emulates.slow,
+          .seconds_per_row = 3 * where_.rates.forward_seconds_per_row * job_.emulates.slow,
           .reshard_every = job_.reshard_every,
           .routing = job_.which.tokens,
           .topology = job_.emulates.links(where_.topology),
@@ -204,7 +204,7 @@ void device_rank::forward(std::size_t sample, fssdp::layer_id layer, bool record
   for (auto const& segment : of.plan->sends())
     if (segment.peer != rank_) times_.token_rows += static_cast<double>(segment.rows);
   move_tokens(
-      layer, of.received, where_.rates.seconds_per_token, 0, [&] { gather_ahead(layer, 1); },
+      layer, of.received, where_.rates.forward_seconds_per_row, 0, [&] { gather_ahead(layer, 1); },
       [&] { device_.forward(work_); });
   records_.push_back({sample, layer.index(), std::move(answer)});
   if (layer.value() + 1 < layers_->layers()) layers_->release(layer);
@@ -215,8 +215,8 @@ void device_rank::backward(fssdp::layer_id layer) {
     layers_->acquire(layer, 0, fssdp::training_pass::backward);
   check_experts(layer);
   move_tokens(
-      layer, returned_, 2 * where_.rates.seconds_per_token, 1, [&] { gather_ahead(layer, -1); },
-      [&] { device_.backward(work_); });
+      layer, returned_, 2 * where_.rates.forward_seconds_per_row, 1,
+      [&] { gather_ahead(layer, -1); }, [&] { device_.backward(work_); });
   compute_partials(layer);
   layers_->release(layer);
   layers_->reduce(layer);
@@ -228,7 +228,7 @@ void device_rank::backward(fssdp::layer_id layer) {
 /// Attention and what is dense, forward; backward it is twice as much.
 void device_rank::compute_dense(int times) {
   auto const begin = clock::now();
-  device_.compute_dense(non_moe_seconds() / where_.rates.seconds_per_token, times);
+  device_.compute_dense(non_moe_seconds() / where_.rates.forward_seconds_per_row, times);
   device_.busy(times * non_moe_seconds(), begin);
 }
 

@@ -57,7 +57,7 @@ class placement_rule {
   [[nodiscard]] static fssdp::layer_rates rates_of(options const& chosen) {
     auto const shape = shape_of(chosen);
     auto const element = chosen.wire == wire::fp32 ? sizeof(float) : sizeof(std::uint16_t);
-    return {.seconds_per_token = chosen.seconds_per_row / 3,
+    return {.forward_seconds_per_row = chosen.seconds_per_row / 3,
             .token_bytes = sizeof(float) * shape.d_model,
             .expert_bytes = element * parameters_of_expert(shape)};
   }

@@ -53,7 +53,7 @@ class sharding_rule {
     auto const weigh = fssdp::resharding<fssdp::heterogeneous_sharding, placement_rule>{
         .sharding = by_load(),
         .materialization = solve_,
-        .seconds_per_token = chosen_.seconds_per_row,
+        .seconds_per_row = chosen_.seconds_per_row,
         .chunk_bytes = 3 * sizeof(float) * parameters_of_expert(shape_of(chosen_)),
         .iterations = chosen_.reshard_every};
     auto verdict = weigh(now.by_layer(), loads, topo_);

@@ -26,7 +26,7 @@ struct worked_case {
   fssdp::table_layout owners = fssdp::as_table(fssdp::block_layout{{.experts = 4, .ranks = 4}});
   fssdp::token_counts counts = sim::split_loads(loads, 4);
   sim::layer_question question = {.topology = &topology,
-                                  .rates = {.seconds_per_token = 2,
+                                  .rates = {.forward_seconds_per_row = 2,
                                             .token_bytes = 3,
                                             .expert_bytes = 100,
                                             .window_seconds = 30},
@@ -157,7 +157,7 @@ TEST_CASE("a layer of GPT-MoE-S costs what its shape says") {
   CHECK(sim::attention_flops(model) == Approx(2 * 4 * 768 * 768 + 2 * 1024 * 2 * 768));
   auto const made = sim::make_setting(*sim::cluster_named("a"), model, 16, 12, 32, 262'144);
   CHECK(made.tokens_per_device == Approx(8192));
-  CHECK(made.rates.seconds_per_token == Approx(4'718'592 / 50e12));
+  CHECK(made.rates.forward_seconds_per_row == Approx(4'718'592 / 50e12));
   CHECK(made.rates.token_bytes == 1536);
   auto const window = 8192 * sim::attention_flops(model) / 50e12;
   CHECK(made.rates.window_seconds == Approx(window));
@@ -171,7 +171,7 @@ TEST_CASE("an iteration is the sum of its layers and the rest, and scales") {
                          .topology = fssdp::topology{{.nodes = 1, .ranks = 2, .ports = {1e9, 1e9}}},
                          .layers = 6,
                          .experts = 2,
-                         .rates = {.seconds_per_token = 1},
+                         .rates = {.forward_seconds_per_row = 1},
                          .non_moe_seconds = 5};
   auto const loads = sim::load_trace{{1, {{4, 2}, {1, 3}}}, {2, {{4, 2}, {5, 3}}}};
   auto const result = sim::simulate(

@@ -33,7 +33,7 @@ struct asked_layer {
 
   sim::layer_question question(int slots, sim::objective goal = sim::objective::time) const {
     return {.topology = &topology,
-            .rates = {.seconds_per_token = 1e-7,
+            .rates = {.forward_seconds_per_row = 1e-7,
                       .token_bytes = 2048,
                       .expert_bytes = 1 << 20U,
                       .window_seconds = 1e-4},

@@ -10,11 +10,12 @@ template <int Experts, int SpareSlots, int Trials>
 struct cheapest_within {
   static constexpr int instances = support::law_instances / 100;
   static fssdp::cheapest_materialization make(fssdp::topology const& topo) {
-    return {.budget = {Experts, Experts, SpareSlots},
-            .rates = {.seconds_per_token = 1e-7, .token_bytes = 1536, .expert_bytes = 1U << 20U},
-            .tokens = Trials * 1e4,
-            .topology = topo,
-            .trials = Trials};
+    return {
+        .budget = {Experts, Experts, SpareSlots},
+        .rates = {.forward_seconds_per_row = 1e-7, .token_bytes = 1536, .expert_bytes = 1U << 20U},
+        .tokens = Trials * 1e4,
+        .topology = topo,
+        .trials = Trials};
   }
 };
 

@@ -17,7 +17,7 @@ using support::random_instance;
 namespace {
 
 constexpr auto usual_rates = fssdp::layer_rates{
-    .seconds_per_token = 1e-8, .token_bytes = 4096, .expert_bytes = 1, .window_seconds = 1};
+    .forward_seconds_per_row = 1e-8, .token_bytes = 4096, .expert_bytes = 1, .window_seconds = 1};
 
 /// The same ranks on the same nodes, NVLink as fast as it is or as slow as the network.
 [[nodiscard]] fssdp::topology with_nvlink(fssdp::topology const& topo, double bytes_per_second) {
@@ -62,7 +62,7 @@ TEST_CASE(
     auto const real = real_cost(of, topo, counts, usual_rates);
     REQUIRE(estimate.seconds(of.where, topo, demand, usual_rates) == Approx(real.seconds()));
     auto tokens_only = usual_rates;
-    tokens_only.seconds_per_token = 0;
+    tokens_only.forward_seconds_per_row = 0;
     REQUIRE(estimate.seconds(of.where, topo, demand, tokens_only) == Approx(real.token_seconds));
     for (auto const tokens : estimate.shares().into_node()) through_nodes += tokens != 0 ? 1 : 0;
   });

@@ -21,7 +21,7 @@ using fssdp::topology;
 namespace {
 
 constexpr auto slow_rates = fssdp::layer_rates{
-    .seconds_per_token = 2, .token_bytes = 5, .expert_bytes = 40, .window_seconds = 3};
+    .forward_seconds_per_row = 2, .token_bytes = 5, .expert_bytes = 40, .window_seconds = 3};
 
 /// Ports of 100 and 10 bytes per second, no latency.
 [[nodiscard]] topology slow_topology(int nodes, int ranks, fssdp::network_interface network = {},

@@ -19,7 +19,7 @@ class best_materialization {
  public:
   explicit best_materialization(materialization_problem const& of) : of_{of} {
     auto const seconds = static_cast<double>(of.rates.token_bytes) * 4;
-    fullest_ = program_.add_real(3 * of.rates.seconds_per_token * unit());
+    fullest_ = program_.add_real(3 * of.rates.forward_seconds_per_row * unit());
     busiest_ = program_.add_real(seconds * unit());
     for (auto const expert : experts()) place(expert);
     limit_slots();

@@ -58,7 +58,7 @@ namespace optimum {
       port = std::max(port, all_but_largest(remote, of.budget.spare_slots) /
                                 topo.port(rank).inside_bytes_per_second);
     }
-  return 3 * of.rates.seconds_per_token * total / topo.ranks() +
+  return 3 * of.rates.forward_seconds_per_row * total / topo.ranks() +
          4 * static_cast<double>(of.rates.token_bytes) * port;
 }
 

@@ -78,7 +78,7 @@ struct problem_shape {
           .layout = layout,
           .owners = std::move(owners),
           .counts = {ranks, of.experts, std::move(counts)},
-          .rates = {.seconds_per_token = draw.chance(50) ? 1e-7 : 4e-8,
+          .rates = {.forward_seconds_per_row = draw.chance(50) ? 1e-7 : 4e-8,
                     .token_bytes = 1536,
                     .expert_bytes = 4718592,
                     .window_seconds = 1},

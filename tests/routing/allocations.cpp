@@ -44,6 +44,7 @@ TEST_CASE("shares are found without an allocation") {
 TEST_CASE("costs are estimated without an allocation") {
   auto cost = fssdp::estimated_cost{};
   REQUIRE(allocations_of_warm([&](auto const& where, auto const& topo, auto const& demand) {
-            (void)cost.seconds(where, topo, demand, {.seconds_per_token = 1, .token_bytes = 1});
+            (void)cost.seconds(where, topo, demand,
+                               {.forward_seconds_per_row = 1, .token_bytes = 1});
           }) == 0);
 }

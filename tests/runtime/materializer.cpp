@@ -522,12 +522,11 @@ TEST_CASE("an iteration around the optimizer deals the experts out again when th
 
 TEST_CASE("owners change only if that pays, where the solver weighs it") {
   auto const shape = toy_shape{};
-  auto const moved = [&](double seconds_per_token) {
+  auto const moved = [&](double seconds_per_row) {
     return support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
       auto model = toy_model{shape, comm.rank()};
-      auto const weigh = fssdp::resharding<>{.seconds_per_token = seconds_per_token,
-                                             .chunk_bytes = 307 * sizeof(float),
-                                             .iterations = 2};
+      auto const weigh = fssdp::resharding<>{
+          .seconds_per_row = seconds_per_row, .chunk_bytes = 307 * sizeof(float), .iterations = 2};
       auto layers =
           make_layers(comm, model, {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2},
                       three_replicas(), weigh);

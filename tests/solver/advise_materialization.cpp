@@ -16,7 +16,7 @@ using fssdp::advise_materialization;
 namespace {
 
 [[nodiscard]] fssdp::layer_rates some_rates() {
-  return {.seconds_per_token = 1e-7,
+  return {.forward_seconds_per_row = 1e-7,
           .token_bytes = 1536,
           .expert_bytes = 1U << 20U,
           .window_seconds = 1e-3};

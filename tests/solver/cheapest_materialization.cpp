@@ -32,7 +32,7 @@ struct priced_instance {
 
   priced_instance(random_instance const& of, support::dice draw)
       : budget{draw.between(0, 5), draw.between(0, 5), draw.between(0, 4)},
-        rates{.seconds_per_token = 1e-8 * draw.between(1, 20),
+        rates{.forward_seconds_per_row = 1e-8 * draw.between(1, 20),
               .token_bytes = static_cast<std::size_t>(draw.between(1, 4000)),
               .expert_bytes = 1U << 20U,
               .window_seconds = 1e-4} {
@@ -97,7 +97,7 @@ TEST_CASE("loads that drift leave most placements as they are, and about as chea
   auto const layout = fssdp::block_layout{{.experts = 64, .ranks = 32}};
   auto const solve = cheapest_materialization{
       .budget = {.experts_in = 6, .experts_out = 6, .spare_slots = 3},
-      .rates = {.seconds_per_token = 1e-7, .token_bytes = 1536, .expert_bytes = 1U << 20U},
+      .rates = {.forward_seconds_per_row = 1e-7, .token_bytes = 1536, .expert_bytes = 1U << 20U},
       .topology = topo};
   auto draw = support::dice{7};
   auto weights = std::vector<double>{};
@@ -176,7 +176,7 @@ TEST_CASE("experts that pay are gathered beyond the window, others are not") {
   // node.
   auto const topo = fssdp::topology{{.nodes = 2, .ranks = 2}};
   auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 2}};
-  auto const rates = layer_rates{.seconds_per_token = 1e-12,
+  auto const rates = layer_rates{.forward_seconds_per_row = 1e-12,
                                  .token_bytes = 1024,
                                  .expert_bytes = 1U << 20U,
                                  .window_seconds = 0};
@@ -244,7 +244,7 @@ TEST_CASE("more slots than pay are left alone, on one node, too") {
   auto loads = fssdp::expert_loads{};
   for (std::uint64_t n = 1; n <= 16; ++n) loads.push_back(100'000 / n);
   auto const seconds = [&](int slots) {
-    auto const rates = layer_rates{.seconds_per_token = 1e-8,
+    auto const rates = layer_rates{.forward_seconds_per_row = 1e-8,
                                    .token_bytes = 1,
                                    .expert_bytes = 400U << 20U,
                                    .window_seconds = 1.1e-3};
@@ -272,7 +272,8 @@ TEST_CASE("budgets for a million experts are budgets for all there are") {
   auto const loads = fssdp::expert_loads{9, 5, 3, 1};
   auto const many = fssdp::materialization_budget{1'000'000'000, 1'000'000'000, 1'000'000'000};
   auto const all = fssdp::materialization_budget{4, 4, 4};
-  auto const rates = layer_rates{.seconds_per_token = 1e-8, .token_bytes = 64, .expert_bytes = 64};
+  auto const rates =
+      layer_rates{.forward_seconds_per_row = 1e-8, .token_bytes = 64, .expert_bytes = 64};
   REQUIRE(fssdp::needs_based_materialization{many}(loads, layout) ==
           fssdp::needs_based_materialization{all}(loads, layout));
   auto const solve = [&](fssdp::materialization_budget const& budget) {
@@ -288,7 +289,7 @@ TEST_CASE("cheapest: a missing budget or missing rates is an error") {
     REQUIRE_THROWS_AS(solve(loads, layout), fssdp::argument_error);
     REQUIRE_THROWS_WITH(solve(loads, layout), mentions(name) && mentions(expected));
   };
-  auto const rates = layer_rates{.seconds_per_token = 1e-6};
+  auto const rates = layer_rates{.forward_seconds_per_row = 1e-6};
   refuses(cheapest_materialization{}, "no budget", "paying_budget");
   refuses(largest_overlap{}, "no budget", "paying_budget");
   refuses(cheapest_materialization{.rates = rates}, "no budget", ".budget = {} for no replicas");

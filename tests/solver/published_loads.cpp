@@ -32,10 +32,11 @@ using fssdp::expert_loads;
 [[nodiscard]] double fullest(expert_loads const& loads, fssdp::table_layout const& owners,
                              int spare_slots) {
   auto const experts = owners.experts();
-  auto const where = fssdp::cheapest_materialization{
-      .budget = {experts, experts, spare_slots},
-      .rates = {
-          .seconds_per_token = 1e-6, .token_bytes = 0, .expert_bytes = 1U << 20U}}(loads, owners);
+  auto const where =
+      fssdp::cheapest_materialization{
+          .budget = {experts, experts, spare_slots},
+          .rates = {.forward_seconds_per_row = 1e-6, .token_bytes = 0, .expert_bytes = 1U << 20U}}(
+          loads, owners);
   auto const counts = spread(loads, owners.ranks());
   auto const topo = fssdp::topology{{.nodes = 1, .ranks = owners.ranks()}};
   auto const routing = fssdp::balanced_routing{counts, where, topo};

@@ -102,7 +102,7 @@ TEST_CASE("re-sharding: the move of two experts pays from the third iteration on
                 .ports = {.inside_bytes_per_second = 100, .between_bytes_per_second = 10}}};
   auto const current = std::vector{block_layout{{.experts = 4, .ranks = 2}}};
   auto const loads = std::vector<expert_loads>{{50, 30, 10, 10}};
-  auto solve = resharding<>{.seconds_per_token = 0.25, .chunk_bytes = 1000, .iterations = 2};
+  auto solve = resharding<>{.seconds_per_row = 0.25, .chunk_bytes = 1000, .iterations = 2};
   auto const even = solve(current, loads, topo);
   REQUIRE(!even.layouts.has_value());
   REQUIRE(even.gained_seconds == 10.0);
@@ -126,7 +126,7 @@ TEST_CASE("re-sharding: ranks that share an interface share its time") {
   auto const loads = std::vector<expert_loads>{{9, 9, 0, 0}};
   auto const current = layer_layouts{owned_by(4, {1, 0, 2, 3})};
   // e0 d1 to d0 stays inside; e1 d0 to d2 and e2 d2 to d1 cross, one each way; e3 stays.
-  auto const solve = resharding<>{.seconds_per_token = 1, .chunk_bytes = 100};
+  auto const solve = resharding<>{.seconds_per_row = 1, .chunk_bytes = 100};
   for (auto const network :
        {fssdp::network_interface::per_rank, fssdp::network_interface::per_node}) {
     auto const topo = topology{{.nodes = 2, .ranks = 4, .ports = ports, .network = network}};
@@ -152,13 +152,13 @@ TEST_CASE("re-sharding: an expert that has replicas anyway does not count at its
   auto const current = layer_layouts{owned_by(2, {0, 1, 1, 0})};
   auto const loads = std::vector<expert_loads>{{100, 30, 20, 10}};
   auto const sharding = heterogeneous_sharding{.overlap = 1};
-  auto const blind = resharding<>{.sharding = sharding, .seconds_per_token = 1};
+  auto const blind = resharding<>{.sharding = sharding, .seconds_per_row = 1};
   REQUIRE(blind(current, loads, topo).gained_seconds == -20.0);
   REQUIRE(!blind(current, loads, topo).layouts.has_value());
   auto const solve = resharding<heterogeneous_sharding, fssdp::sparse_materialization>{
       .sharding = sharding,
       .materialization = {.overlap = 1, .spare_slots = 1},
-      .seconds_per_token = 1};
+      .seconds_per_row = 1};
   REQUIRE(solve(current, loads, topo).gained_seconds == 20.0);
   REQUIRE(solve(current, loads, topo).layouts == layer_layouts{owned_by(2, {0, 0, 1, 1})});
 }
@@ -170,7 +170,7 @@ TEST_CASE("re-sharding is never more expensive than staying") {
     auto draw = support::dice{++seed};
     auto const current = layouts_for(of, seed);
     auto const solve = resharding<>{.sharding = {.overlap = of.overlap},
-                                    .seconds_per_token = draw.between(0, 1000) * 1e-6,
+                                    .seconds_per_row = draw.between(0, 1000) * 1e-6,
                                     .chunk_bytes = static_cast<std::size_t>(
                                         draw.between(0, draw.chance(50) ? 10 : 1'000'000'000)),
                                     .iterations = draw.between(0, 100)};
@@ -178,8 +178,8 @@ TEST_CASE("re-sharding is never more expensive than staying") {
     auto const next = solve.sharding(of.loads, of.topo);
     auto const stay = fullest_ranks(current, of.loads);
     auto const gain = stay - fullest_ranks(next, of.loads);
-    REQUIRE(verdict.gained_seconds / (solve.seconds_per_token * solve.iterations + 1e-300) ==
-            Approx(solve.seconds_per_token * solve.iterations > 0 ? gain : 0.0)
+    REQUIRE(verdict.gained_seconds / (solve.seconds_per_row * solve.iterations + 1e-300) ==
+            Approx(solve.seconds_per_row * solve.iterations > 0 ? gain : 0.0)
                 .margin(1e-9 * stay + 1e-9));
     auto const moved =
         seconds_of_moves(current, next, of.topo, static_cast<double>(solve.chunk_bytes));
@@ -195,7 +195,7 @@ TEST_CASE("re-sharding is never more expensive than staying") {
 TEST_CASE("re-sharding keeps the solver's own layouts, and those with equal loads") {
   support::for_random_layers([](support::random_layers const& of) {
     auto const solve =
-        resharding<>{.sharding = {.overlap = of.overlap}, .seconds_per_token = 1, .iterations = 9};
+        resharding<>{.sharding = {.overlap = of.overlap}, .seconds_per_row = 1, .iterations = 9};
     auto const own = solve.sharding(of.loads, of.topo);
     auto const verdict = solve(own, of.loads, of.topo);
     REQUIRE(!verdict.layouts.has_value());
@@ -217,7 +217,7 @@ TEST_CASE("re-sharding: loads at the end of 64 bits do not overflow") {
   constexpr auto end = std::numeric_limits<std::uint64_t>::max();
   auto const topo = topology{{.nodes = 1, .ranks = 2}};
   auto const loads = std::vector<expert_loads>{{end, end, end, end}};
-  auto const solve = resharding<>{.seconds_per_token = 1};
+  auto const solve = resharding<>{.seconds_per_row = 1};
   REQUIRE(solve(layer_layouts{owned_by(2, {0, 0, 0, 1})}, loads, topo).gained_seconds ==
           Approx(static_cast<double>(end)));
 }
@@ -240,8 +240,8 @@ TEST_CASE("re-sharding refuses what does not fit together, and names it") {
   auto const layers = layer_layouts(2, owned_by(2, {0, 1, 1, 0}));
   REQUIRE_THROWS_WITH(resharding<one_layout_sharding>{}(layers, two, topo),
                       mentions("layouts for 1 layers") && mentions("expected 2"));
-  REQUIRE_THROWS_WITH((resharding<>{.seconds_per_token = -1}(current, loads, topo)),
-                      mentions("seconds_per_token is -1"));
+  REQUIRE_THROWS_WITH((resharding<>{.seconds_per_row = -1}(current, loads, topo)),
+                      mentions("seconds_per_row is -1"));
   REQUIRE_THROWS_WITH((resharding<>{.iterations = -2}(current, loads, topo)),
                       mentions("iterations is -2"));
 }

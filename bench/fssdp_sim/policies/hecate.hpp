@@ -40,7 +40,7 @@ namespace detail {
                                 *question.counts,
                                 {.slots = left,
                                  .chunk_bytes = question.rates.expert_bytes,
-                                 .seconds_per_row = 3 * question.rates.seconds_per_token,
+                                 .seconds_per_row = 3 * question.rates.forward_seconds_per_row,
                                  .topology = *question.topology});
   if (!found.has_value()) return answers;
   auto late = fssdp::placement{owners};

@@ -12,7 +12,7 @@ namespace python {
 /// @throws fssdp::argument_error if bytes are negative or not whole
 [[nodiscard]] inline fssdp::layer_rates rates_of(nb::handle from) {
   auto const seconds = [&](char const* name) { return nb::cast<double>(from.attr(name)); };
-  return {.seconds_per_token = seconds("seconds_per_token"),
+  return {.forward_seconds_per_row = seconds("forward_seconds_per_row"),
           .token_bytes = static_cast<std::size_t>(read_whole_member(from, "token_bytes")),
           .expert_bytes = static_cast<std::size_t>(read_whole_member(from, "expert_bytes")),
           .window_seconds = seconds("window_seconds")};

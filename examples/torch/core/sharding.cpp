@@ -172,11 +172,11 @@ void add_sharding(nb::module_& to) {
   to.def(
       "resharding", [](std::vector<table_layout> const& current, array_like const& loads,
                        fssdp::topology const& topo, nb::object sharding, nb::object materialization,
-                       double seconds_per_token, std::size_t chunk_bytes, int iterations) {
+                       double seconds_per_row, std::size_t chunk_bytes, int iterations) {
         auto const solve = fssdp::resharding<called_sharding, called_placement>{
             .sharding = {std::move(sharding)},
             .materialization = {std::move(materialization)},
-            .seconds_per_token = seconds_per_token,
+            .seconds_per_row = seconds_per_row,
             .chunk_bytes = chunk_bytes,
             .iterations = iterations};
         auto const verdict = solve(current, read_layer_loads(loads), topo);

@@ -7,7 +7,7 @@ import pytest
 from conftest import zipf
 
 RATES = fssdp.LayerRates(
-    seconds_per_token=2e-7, token_bytes=2048, expert_bytes=4_000_000, window_seconds=5e-4
+    forward_seconds_per_row=2e-7, token_bytes=2048, expert_bytes=4_000_000, window_seconds=5e-4
 )
 
 
@@ -25,7 +25,7 @@ def test_replicas_pay_where_loads_are_skewed():
 
 
 def test_replicas_do_not_pay_where_loads_are_even():
-    dear = fssdp.LayerRates(seconds_per_token=2e-7, token_bytes=2048, expert_bytes=400_000_000)
+    dear = fssdp.LayerRates(forward_seconds_per_row=2e-7, token_bytes=2048, expert_bytes=400_000_000)
     found = fssdp.advise(numpy.full((2, 16), 1000), fssdp.Topology(ranks=8), dear)
     assert not found.pays and found.slots == 0 and found.experts.max == 1
     assert str(found).startswith("Replication does not pay here")

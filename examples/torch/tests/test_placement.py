@@ -71,7 +71,7 @@ def test_placements():
 
 
 RATES = fssdp.LayerRates(
-    seconds_per_token=2e-8, token_bytes=4096, expert_bytes=9_000_000, window_seconds=1e-3
+    forward_seconds_per_row=2e-8, token_bytes=4096, expert_bytes=9_000_000, window_seconds=1e-3
 )
 
 
@@ -157,11 +157,11 @@ def test_sharding(loads):
     layouts = fssdp.HeterogeneousSharding(overlap=2)(layers, topology)
     assert len(layouts) == 3 and sum(layout.owned_counts for layout in layouts).tolist() == [12] * 4
     current = [fssdp.block_layout(experts=16, ranks=4)] * 3
-    solve = fssdp.Resharding(seconds_per_token=1e-6, chunk_bytes=1000, iterations=10)
+    solve = fssdp.Resharding(seconds_per_row=1e-6, chunk_bytes=1000, iterations=10)
     verdict = solve(current, layers, topology)
     assert verdict.layouts is not None and verdict.gained_seconds > verdict.moved_seconds > 0
     assert solve(verdict.layouts, layers, topology).layouts is None
-    dear = fssdp.Resharding(seconds_per_token=1e-6, chunk_bytes=10**12)
+    dear = fssdp.Resharding(seconds_per_row=1e-6, chunk_bytes=10**12)
     assert dear(current, layers, topology).layouts is None
 
 
@@ -180,7 +180,7 @@ def test_solvers_of_yours(loads):
         return [fssdp.cyclic_layout(experts=experts, ranks=topology.ranks) for _ in loads]
 
     solve = fssdp.Resharding(
-        sharding=round_robin, materialization=to_all_but_the_last, seconds_per_token=1.0
+        sharding=round_robin, materialization=to_all_but_the_last, seconds_per_row=1.0
     )
     verdict = solve([fssdp.block_layout(experts=16, ranks=4)], [loads], topology)
     assert len(calls) == 2 and (calls[0] == loads).all()

@@ -119,7 +119,7 @@ def solver_of(run: Run) -> Any:
             experts_in=run.slots + 2, experts_out=run.slots + 2, spare_slots=run.slots
         ),
         rates=fssdp.LayerRates(
-            seconds_per_token=6e-9 * shape.width * shape.hidden,
+            forward_seconds_per_row=6e-9 * shape.width * shape.hidden,
             token_bytes=4 * shape.width,
             expert_bytes=expert_bytes,
         ),

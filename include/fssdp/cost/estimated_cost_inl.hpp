@@ -28,7 +28,7 @@ FSSDP_INLINE double estimated_cost::seconds(placement const& where, topology con
     for (auto const& host : shares_.hosts(expert))
       add(host, demand(host.node, expert), topo.ranks_on(host.node));
   auto const compute = 3 * static_cast<double>(std::ranges::max(shares_.loads()));
-  return compute * rates.seconds_per_token +
+  return compute * rates.forward_seconds_per_row +
          4 * busiest_port(topo) * static_cast<double>(rates.token_bytes);
 }
 

@@ -12,10 +12,10 @@ namespace fssdp {
 
 /// The properties of a layer that the model needs.
 struct layer_rates {
-  double seconds_per_token = 0;  ///< of an expert, forward; backward takes twice as long
-  std::size_t token_bytes = 0;   ///< of one token on its way to an expert, or back
-  std::size_t expert_bytes = 0;  ///< of the parameters of an expert; gradients have as many
-  double window_seconds = 0;     ///< of computation to hide a gather; twice that for a reduction
+  double forward_seconds_per_row = 0;  ///< of an expert, forward; backward takes twice as long
+  std::size_t token_bytes = 0;         ///< of one token on its way to an expert, or back
+  std::size_t expert_bytes = 0;        ///< of the parameters of an expert; gradients have as many
+  double window_seconds = 0;  ///< of computation to hide a gather; twice that for a reduction
 };
 
 /// How often experts are gathered in an iteration: once, or again for the backward pass.

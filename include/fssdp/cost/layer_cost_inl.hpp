@@ -55,7 +55,7 @@ FSSDP_INLINE double exposed_seconds(double gather, layer_rates const& rates, gat
 FSSDP_INLINE layer_cost::layer_cost(token_traffic const& tokens, port_loads const& ports,
                                     layer_rates const& rates, topology const& given, gathers often)
     : compute_seconds{3 * static_cast<double>(std::ranges::max(tokens.on_rank)) *
-                      rates.seconds_per_token},
+                      rates.forward_seconds_per_row},
       token_seconds{4 * busiest_port(tokens, given) * static_cast<double>(rates.token_bytes)},
       gather_seconds{fssdp::gather_seconds(ports, given, rates.expert_bytes)},
       exposed_seconds{fssdp::exposed_seconds(gather_seconds, rates, often)} {}

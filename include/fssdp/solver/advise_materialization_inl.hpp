@@ -62,7 +62,7 @@ FSSDP_INLINE materialization_advice advise(advised_layer const& of, table_layout
   require_loads("advise_materialization", of.loads, layout.experts());
   require(of.most_slots >= 0, "advise_materialization: most_slots is ", of.most_slots,
           "; expected 0 or more");
-  require(of.rates.seconds_per_token > 0 || of.rates.token_bytes > 0,
+  require(of.rates.forward_seconds_per_row > 0 || of.rates.token_bytes > 0,
           "advise_materialization: .rates has 0 seconds and 0 bytes per token; expected the cost "
           "of a token");
   auto const topo = topology_or_one_node(of.topology, layout.ranks());

@@ -35,7 +35,7 @@ namespace detail {
 inline void require_choices(cheapest_materialization const& of) {
   constexpr auto me = "cheapest_materialization";
   require_budget(me, of.budget);
-  require(of.budget == materialization_budget{} || of.rates.seconds_per_token > 0 ||
+  require(of.budget == materialization_budget{} || of.rates.forward_seconds_per_row > 0 ||
               of.rates.token_bytes > 0,
           me,
           ": .rates has 0 seconds and 0 bytes per token; expected the cost of a token, without "

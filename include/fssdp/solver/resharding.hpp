@@ -33,7 +33,7 @@ struct resharding_verdict {
 
 /// A sharding solver combined with a decision whether its owners pay.
 ///
-/// A layer takes as long as its fullest rank: `seconds_per_token` for each of its tokens, where
+/// A layer takes as long as its fullest rank: `seconds_per_row` for each of its rows, where
 /// `materialization` decides who holds an expert, and the holders of an expert share its load
 /// evenly. The gain is the time that the new owners save, over all layers and `iterations`. The
 /// cost is the time of the busiest port: the chunks that a rank sends or receives inside its node,
@@ -45,7 +45,7 @@ template <sharding_solver Sharding = heterogeneous_sharding, class Materializati
 struct resharding {
   Sharding sharding = {};
   Materialization materialization = {};  ///< the placement solver, applied to both layouts
-  double seconds_per_token = 0;          ///< of computation, forward and backward
+  double seconds_per_row = 0;            ///< of computation, forward and backward
   std::size_t chunk_bytes = 0;           ///< of all that moves with one expert or slice
   int iterations = 1;                    ///< until owners can change again
 
@@ -82,8 +82,8 @@ struct resharding {
       for (auto const chunk : all_chunks(from)) ports.move(from.owner(chunk), to.owner(chunk));
     }
     auto verdict = resharding_verdict<layout>{};
-    verdict.gained_seconds = static_cast<double>(less) / static_cast<double>(1U << point) *
-                             seconds_per_token * iterations;
+    verdict.gained_seconds =
+        static_cast<double>(less) / static_cast<double>(1U << point) * seconds_per_row * iterations;
     auto const busiest = ports.busiest(chunk_bytes);
     verdict.moved_seconds = busiest.seconds;
     verdict.moved_bytes = busiest.bytes;
@@ -96,7 +96,7 @@ struct resharding {
   static constexpr int point = 16;  // fractional bits of a shared load
 
   void check(std::size_t layouts, std::size_t layers) const {
-    detail::require(seconds_per_token >= 0, "resharding: seconds_per_token is ", seconds_per_token,
+    detail::require(seconds_per_row >= 0, "resharding: seconds_per_row is ", seconds_per_row,
                     "; expected 0 or more");
     detail::require(iterations >= 0, "resharding: iterations is ", iterations,
                     "; expected 0 or more");

@@ -28,15 +28,15 @@ class LayerRates:
     """What the cost model needs to know of a layer. Equal on all ranks.
 
     Attributes:
-        seconds_per_token: seconds that an expert takes for one row, forward only: measure its
-            forward pass with many rows and divide. Backward counts twice that.
+        forward_seconds_per_row: seconds that an expert takes for one row in the forward pass:
+            measure it with many rows and divide. Backward counts twice that.
         token_bytes: bytes of one row on its way to an expert, or back.
         expert_bytes: bytes of the parameters of an expert as they are sent; as many of gradients.
         window_seconds: seconds of computation that hide a gather in the forward pass, such as the
             attention of a layer. Backward counts twice that.
     """
 
-    seconds_per_token: float = 0.0
+    forward_seconds_per_row: float = 0.0
     token_bytes: int = 0
     expert_bytes: int = 0
     window_seconds: float = 0.0

@@ -220,14 +220,14 @@ class Resharding:
     Attributes:
         sharding: who chooses the new owners.
         materialization: the placement solver that is used with the old owners and with the new ones.
-        seconds_per_token: of the computation, forward and backward.
+        seconds_per_row: that an expert takes for one row, forward and backward.
         chunk_bytes: of one expert or slice: all that moves with it.
         iterations: until owners can change again.
     """
 
     sharding: ShardingSolver = HeterogeneousSharding()
     materialization: PlacementSolver = OwnersOnly()
-    seconds_per_token: float = 0.0
+    seconds_per_row: float = 0.0
     chunk_bytes: int = 0
     iterations: int = 1
 
@@ -248,7 +248,7 @@ class Resharding:
                 topology,
                 self.sharding,
                 self.materialization,
-                self.seconds_per_token,
+                self.seconds_per_row,
                 self.chunk_bytes,
                 self.iterations,
             )

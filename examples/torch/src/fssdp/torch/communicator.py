@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
@@ -112,9 +113,18 @@ def communicator_of(key: int) -> Communicator:
     return _known[key]
 
 
-def duplicate_group(group: dist.ProcessGroup) -> dist.ProcessGroup:
-    """Another group of the same ranks, which all of them make together."""
-    return dist.new_group(dist.get_process_group_ranks(group), use_local_synchronization=True)
+def duplicate_group(group: dist.ProcessGroup, timeout: float | None = None) -> dist.ProcessGroup:
+    """Another group of the same ranks, which all of them make together.
+
+    Args:
+        timeout: after how many seconds torch gives up, also when the group is made; longer than that
+            of the Communicator, whose errors say more. None: torch's default.
+    """
+    return dist.new_group(
+        dist.get_process_group_ranks(group),
+        timeout=None if timeout is None else datetime.timedelta(seconds=timeout),
+        use_local_synchronization=True,
+    )
 
 
 class Work:

@@ -164,7 +164,9 @@ class ShardedExperts:
         timeout = options["timeout"]
         self.device = device_of(layers)
         self.communicator, self.tokens = (
-            Communicator(duplicate_group(self.group), timeout=timeout, device=self.device)
+            Communicator(
+                duplicate_group(self.group, 2 * timeout), timeout=timeout, device=self.device
+            )
             for _ in range(2)
         )
         rank, ranks = self.tokens.rank, self.tokens.size
