@@ -266,9 +266,11 @@ TEST_CASE("the plan takes as long as the simulation in which it was found") {
   REQUIRE(played_through > support::law_instances / 5);
 }
 
-TEST_CASE("the best of the cuts that effort allows is taken, without effort the coarse one") {
-  auto gained = 0;
+TEST_CASE(
+    "fewer or more pieces than those of the coarse cut are taken if that gains and effort allows "
+    "it") {
   auto fewer = 0;
+  auto more = 0;
   for (std::uint64_t seed = 1; seed <= support::law_instances / 10; ++seed) {
     CAPTURE(seed);
     auto const of = scheduled_instance{seed};
@@ -278,8 +280,7 @@ TEST_CASE("the best of the cuts that effort allows is taken, without effort the 
       return planned_seconds(of, pieces, fssdp::detail::relaying::allowed);
     };
     auto least = planned(cuts.coarse);  // of the cuts that are certainly tried
-    for (auto const pieces : cuts.fewer) least = std::min(least, planned(pieces));
-    if (!cuts.more.empty()) least = std::min(least, planned(cuts.more.front()));
+    if (!cuts.fewer.empty()) least = std::min(least, planned(cuts.fewer.front()));
     auto const best = schedule(of.base, of.chunk_bytes, options);
     if (!straight_from_owners(best))
       REQUIRE(planned(best.pieces()) <= fssdp::detail::least_gain * least);
@@ -288,11 +289,11 @@ TEST_CASE("the best of the cuts that effort allows is taken, without effort the 
     if (!straight_from_owners(first)) REQUIRE(first.pieces() == cuts.coarse);
     auto const most = std::max<std::size_t>(1, of.chunk_bytes / options.least_bytes);
     REQUIRE(static_cast<std::size_t>(first.pieces()) <= most);
-    gained += first.pieces() != best.pieces() ? 1 : 0;
     fewer += best.pieces() < first.pieces() ? 1 : 0;
+    more += best.pieces() > first.pieces() ? 1 : 0;
   }
-  REQUIRE(gained > fewer);
   REQUIRE(fewer > 0);
+  REQUIRE(more > 0);
 }
 
 TEST_CASE("pieces and chunks may have the largest sizes that a number can hold") {
@@ -311,8 +312,8 @@ TEST_CASE("pieces and chunks may have the largest sizes that a number can hold")
         REQUIRE((cuts.fewer.empty() && cuts.more.empty()));
       } else {
         REQUIRE(cuts.coarse == 4);
-        REQUIRE(cuts.fewer == std::vector{1, 2, 3});
-        REQUIRE(cuts.more == std::vector{8, 12, 16, 24, 32});
+        REQUIRE(cuts.fewer == std::vector{2, 1});
+        REQUIRE(cuts.more == std::vector{8, 12, 16, 24, 32, 6});
       }
     }
 }

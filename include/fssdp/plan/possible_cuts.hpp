@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "fssdp/plan/schedule.hpp"
@@ -17,21 +18,21 @@ namespace fssdp::detail {
   return chunk_bytes / piece_bytes + (chunk_bytes % piece_bytes == 0 ? 0 : 1);
 }
 
-/// Numbers of pieces per chunk, in the order in which they are worth trying.
+/// Numbers of pieces per chunk, in the order in which they are tried.
 struct possible_cuts {
-  int coarse = 1;          ///< one or more for each rail of a node; rarely far from the best
+  int coarse = 1;          ///< one for each rail of a node, or four; rarely far from the best
   std::vector<int> fewer;  ///< for many chunks, which keep all ports busy without being cut
-  std::vector<int> more;   ///< for few and large chunks; multiples, which use all rails alike
+  std::vector<int> more;   ///< for few and large chunks; first those that use all rails alike
 
   possible_cuts(topology const& topo, std::size_t chunk_bytes, schedule_options const& options) {
     auto const most = static_cast<int>(std::clamp<std::size_t>(
         chunk_bytes / std::max<std::size_t>(1, options.least_bytes), 1, most_pieces));
     coarse = std::min(std::max(rails_of(topo), 4), most);
-    for (int pieces = 1; pieces < coarse; pieces *= 2) fewer.push_back(pieces);
-    auto const three_quarters = coarse / 4 * 3;
-    if (three_quarters > 0) fewer.push_back(three_quarters);
-    for (auto const times : {2, 3, 4, 6, 8})
-      if (coarse <= most / times) more.push_back(times * coarse);
+    for (auto pieces = coarse / 2; pieces > 0; pieces /= 2) fewer.push_back(pieces);
+    for (auto const halves : {4, 6, 8, 12, 16, 3}) {
+      auto const pieces = std::int64_t{coarse} * halves / 2;
+      if (pieces > coarse && pieces <= most) more.push_back(static_cast<int>(pieces));
+    }
   }
 
  private:

@@ -20,8 +20,8 @@ namespace fssdp {
 
 /// How parts are cut and scheduled.
 struct redistribution_options {
-  std::size_t element_bytes = 4;  ///< as they travel: those of the target's type
-  schedule_options schedule = {};
+  std::size_t element_bytes = 4;                    ///< as they travel: those of the target's type
+  schedule_options schedule = {.effort = 200'000};  ///< planned once, and used for much data
   /// For source and target in the same memory, both from the same address on, with slots side by
   /// side. The transfer is divided into steps in which a rank receives and sends about one chunk,
   /// so that at most two chunks are staged on a rank (more with new replicas or larger elements).

@@ -34,7 +34,7 @@ struct schedule_options {
   sender_order senders = sender_order::as_they_come;
   /// Cuts other than a coarse one are tried, which have fewer than this many transfers together; 0:
   /// only the coarse one, which is planned fast.
-  std::size_t effort = 15'000;
+  std::size_t effort = 30'000;
   friend bool operator==(schedule_options const&, schedule_options const&) = default;
 };
 

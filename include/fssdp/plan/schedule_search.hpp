@@ -136,20 +136,22 @@ class schedule_search {
       : plan_{plan}, bytes_{static_cast<double>(chunk_bytes)}, how_{how}, senders_{senders} {}
 
   /// Tries the coarse cut, then others that have fewer than `effort` transfers together: fewer
-  /// pieces, then more as long as that gains.
+  /// pieces, and more pieces if none of these has gained. Each until two cuts have not gained.
   void consider(possible_cuts const& cuts, std::size_t effort) {
     consider(cuts.coarse);
     auto const per_piece = static_cast<double>(transfers_->size()) / cuts.coarse;
     auto left = static_cast<double>(effort);
-    auto const gains = [&](int pieces) {
-      auto const transfers = per_piece * pieces;
-      if (transfers >= left) return false;
-      left -= transfers;
-      return consider(pieces);
+    auto const consider_all = [&](std::vector<int> const& several) {
+      auto without_gain = 0;
+      for (auto const pieces : several) {
+        auto const transfers = per_piece * pieces;
+        if (transfers >= left) continue;
+        left -= transfers;
+        if (!consider(pieces) && ++without_gain == 2) return;
+      }
     };
-    for (auto const pieces : cuts.fewer) gains(pieces);
-    for (auto const pieces : cuts.more)
-      if (!gains(pieces)) break;
+    consider_all(cuts.fewer);
+    if (pieces_ == cuts.coarse) consider_all(cuts.more);
   }
   /// @return whether this cut is kept
   bool consider(int pieces) {

@@ -52,7 +52,7 @@ def schedule(
     least_bytes: int = 256 << 10,
     relay_bytes: int | None = None,
     sums: Literal["along_trees", "by_rank"] = "along_trees",
-    effort: int = 15_000,
+    effort: int = 30_000,
 ) -> TransferPlan:
     """The same placement in pieces, ordered so that ports are busy all the time.
 
