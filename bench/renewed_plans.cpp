@@ -197,6 +197,8 @@ void plan_shared(benchmark::State& state) {
   state.counters["bytes"] = bytes / made;
 }
 
+constexpr auto default_effort = static_cast<std::int64_t>(fssdp::schedule_options{}.effort);
+
 void sizes(benchmark::internal::Benchmark* of) {
   of->ArgNames({"experts", "ranks"})->Unit(benchmark::kMicrosecond);
   of->Args({64, 32})->Args({256, 512})->Args({512, 4096});
@@ -206,9 +208,9 @@ BENCHMARK(plan_renewed)->Apply(sizes)->Iterations(500);
 BENCHMARK(plan_shared)
     ->ArgNames({"experts", "ranks", "effort"})
     ->Unit(benchmark::kMicrosecond)
-    ->ArgsProduct({{64}, {32}, {0, 10'000}})
-    ->ArgsProduct({{256}, {512}, {0, 10'000}})
-    ->ArgsProduct({{512}, {4096}, {0, 10'000}})
+    ->ArgsProduct({{64}, {32}, {0, default_effort}})
+    ->ArgsProduct({{256}, {512}, {0, default_effort}})
+    ->ArgsProduct({{512}, {4096}, {0, default_effort}})
     ->Iterations(500)
     ->UseManualTime();
 
