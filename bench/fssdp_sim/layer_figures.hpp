@@ -64,60 +64,35 @@ inline double deliveries(layer_answer const& answer, movement moves) {
 
 inline double positive(double value) { return std::max(0.0, value); }
 
-/// The computation that hides what moves, seconds.
-struct hiding_windows {
-  double forward;
-  double backward;
-};
-
 /// What the window of the backward pass does not hide: a reduction, and what is gathered there.
-inline double exposed_backward_seconds(double gather, double reduction,
-                                       hiding_windows const& windows, traits const& of) {
+inline double exposed_backward_seconds(double gather, double reduction, double window,
+                                       traits const& of) {
+  auto const backward = 2 * window;
   if (of.moves == movement::exposed) return reduction;
-  if (of.moves == movement::synced) return positive(gather + reduction - windows.backward);
+  if (of.moves == movement::synced) return positive(gather + reduction - backward);
   auto const again = of.often == fssdp::gathers::twice ? gather : 0.0;
-  return positive(again + reduction - windows.backward);
+  return positive(again + reduction - backward);
 }
 
 /// What neither window hides of a gather and a reduction.
-inline double exposed_seconds(double gather, double reduction, hiding_windows const& windows,
-                              traits const& of) {
-  auto const backward = exposed_backward_seconds(gather, reduction, windows, of);
+inline double exposed_seconds(double gather, double reduction, double window, traits const& of) {
+  auto const backward = exposed_backward_seconds(gather, reduction, window, of);
   if (of.moves == movement::exposed) return gather + backward;
   if (of.moves == movement::synced) return backward;
-  return positive(gather - windows.forward) + backward;
+  return positive(gather - window) + backward;
 }
-
-/// From when all devices have the rows of their experts until all results are back, seconds.
-struct experts_time {
-  double forward;
-  double backward;
-
-  experts_time(return_of_tokens const& back, fssdp::layer_rates const& rates)
-      : forward{back.seconds(rates.forward_seconds_per_row,
-                             static_cast<double>(rates.token_bytes))},
-        backward{back.seconds(2 * rates.forward_seconds_per_row,
-                              static_cast<double>(rates.token_bytes))} {}
-};
 
 /// Of dispatch and combine, forward and backward, as far as nobody computes meanwhile. Whatever goes
 /// to the experts is there before any of them computes; of what comes back, devices with few rows
 /// send theirs while others still compute.
-inline double token_seconds(fssdp::layer_cost const& cost, experts_time const& experts) {
-  auto const to_experts = cost.token_seconds / 2;
-  auto const overlapped = to_experts + experts.forward + experts.backward - cost.compute_seconds;
+inline double token_seconds(fssdp::layer_cost const& cost, return_of_tokens const& back,
+                            fssdp::layer_rates const& rates) {
+  auto const one_way = cost.token_seconds / 4;
+  auto const bytes = static_cast<double>(rates.token_bytes);
+  auto const forward = back.seconds(rates.forward_seconds_per_row, bytes);
+  auto const backward = back.seconds(2 * rates.forward_seconds_per_row, bytes);
+  auto const overlapped = 2 * one_way + forward + backward - cost.compute_seconds;
   return std::min(cost.token_seconds, overlapped);
-}
-
-/// Attention. Where experts hide transfers as well, also the time in which they compute and ports
-/// have no tokens to send.
-inline hiding_windows windows_of(layer_question const& question, fssdp::layer_cost const& cost,
-                                 experts_time const& experts) {
-  auto const attention = question.rates.window_seconds;
-  if (!question.experts_hide) return {attention, 2 * attention};
-  auto const combine = cost.token_seconds / 4;
-  return {attention + positive(experts.forward - combine),
-          2 * attention + positive(experts.backward - combine)};
 }
 
 /// The replicas that are there before the router counts, owners included.
@@ -145,9 +120,7 @@ inline fssdp::placement early_replicas(layer_answer const& answer) {
   auto figures = layer_figures{.cost = {tokens, fssdp::port_loads{topo}, rates, topo},
                                .max_over_mean = fssdp::max_over_mean(tokens.on_rank)};
   auto& cost = figures.cost;
-  auto const computing = detail::experts_time{back, rates};
-  auto const windows = detail::windows_of(question, cost, computing);
-  cost.token_seconds = detail::token_seconds(cost, computing);
+  cost.token_seconds = detail::token_seconds(cost, back, rates);
   auto const seconds = [&](fssdp::placement const& where) {
     return traffic_of(where, answer, question, of.moves).seconds;
   };
@@ -155,10 +128,11 @@ inline fssdp::placement early_replicas(layer_answer const& answer) {
       answer.late.has_value() ? seconds(detail::early_replicas(answer)) : experts.seconds;
   auto const late = answer.late.has_value() ? seconds(*answer.late) : 0.0;
   cost.gather_seconds = early + late;
-  cost.exposed_seconds = late + detail::exposed_seconds(early, experts.seconds, windows, of);
+  cost.exposed_seconds =
+      late + detail::exposed_seconds(early, experts.seconds, rates.window_seconds, of);
   figures.reduction_seconds = experts.seconds;
   figures.exposed_backward_seconds =
-      detail::exposed_backward_seconds(early, experts.seconds, windows, of);
+      detail::exposed_backward_seconds(early, experts.seconds, rates.window_seconds, of);
   if (question.goal == objective::balance) {
     cost.token_seconds = cost.gather_seconds = cost.exposed_seconds = 0;
     figures.reduction_seconds = figures.exposed_backward_seconds = 0;

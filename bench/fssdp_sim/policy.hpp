@@ -30,9 +30,6 @@ struct layer_question {
   int slots = 0;                         ///< replicas that a device has memory for
   int overlap = 0;                       ///< experts that a window hides
   objective goal = objective::time;
-  /// The experts of the layer before hide transfers as well, as in the library's runtime. In the
-  /// paper only attention does.
-  bool experts_hide = false;
 };
 
 /// Which replica gets which tokens: the paper's rule, all of them the same, all slots the same, or

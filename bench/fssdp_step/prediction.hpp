@@ -36,8 +36,7 @@ struct predicted_iteration {
                                           .predicted = &loads,
                                           .counts = &counts,
                                           .slots = of.of.slots,
-                                          .overlap = of.of.overlap,
-                                          .experts_hide = layer.layer > 0},
+                                          .overlap = of.of.overlap},
                                          layer.answer, of.which.costs);
     result.seconds += figures.cost.seconds();
     paces.push_back(sim::pace_of({.compute_seconds = figures.cost.compute_seconds,

@@ -57,7 +57,7 @@ TEST_CASE("windows hide what they can of gathers, by what is gathered and when")
   using sim::movement;
   auto const exposed = [](double gather, movement moves,
                           fssdp::gathers often = fssdp::gathers::once) {
-    return sim::detail::exposed_seconds(gather, gather, {30, 60}, {.moves = moves, .often = often});
+    return sim::detail::exposed_seconds(gather, gather, 30, {.moves = moves, .often = often});
   };
   CHECK(exposed(25, movement::gathered) == 0);
   CHECK(exposed(50, movement::gathered) == Approx(20));
@@ -79,24 +79,6 @@ TEST_CASE(
   // 2 experts of 100 bytes into each node at 1 byte per second; then the latency of one piece
   CHECK(found.cost.gather_seconds == Approx(200 + 100));
   CHECK(found.cost.exposed_seconds == Approx(300 - 30 + 600 - 60));
-}
-
-TEST_CASE("experts hide transfers as long as they compute and no token comes back") {
-  auto of = worked_case{};
-  of.question.experts_hide = true;
-  auto const all = sim::figures_of(of.question, sim::answer_of(sim::fsdp, of.question),
-                                   sim::fsdp.costs);  // 12 rows on each device
-  CHECK(all.cost.exposed_seconds == Approx(300 - (30 + 24) + 600 - (60 + 48)));
-  auto const where = fssdp::placement{of.owners};
-  auto const back =
-      sim::return_of_tokens{of.counts, sim::listed_even_routing{where, of.topology}, of.topology};
-  auto const experts = sim::detail::experts_time{back, of.question.rates};
-  CHECK(experts.forward == Approx(40 * 2 + 20 * 3));
-  CHECK(experts.backward == Approx(40 * 4 + 20 * 3));
-  auto const cost = sim::figures_of(of.question, sim::answer_of(sim::ep, of.question), {}).cost;
-  auto const windows = sim::detail::windows_of(of.question, cost, experts);
-  CHECK(windows.forward == Approx(30 + 40 * 2));
-  CHECK(windows.backward == Approx(60 + 40 * 4));
 }
 
 TEST_CASE("the interfaces of a node share the bytes that the node receives") {
