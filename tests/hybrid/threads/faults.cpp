@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <latch>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -28,13 +29,22 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Two groups of two ranks; rank 3 does something else in its third step.
+/// Two groups of two ranks; rank 3 does odd(others) in its third step. `others` counts those of the
+/// other ranks that have not left.
 template <class Odd>
 [[nodiscard]] support::fallout fallout_with(Odd odd) {
+  struct leaving {
+    std::latch* counted;
+    ~leaving() {
+      if (counted != nullptr) counted->count_down();
+    }
+  };
+  auto others = std::latch{3};
   auto const groups = fssdp::hybrid_groups{{.groups = 2, .ranks_per_group = 2}};
   auto const layouts = support::owners_by_chance(6, 2, 1);
   auto world = fssdp::thread_world{{.ranks = 4, .deadline = 1s}};
   return support::fallout_of(world, [&](fssdp::thread_communicator& comm) {
+    auto const leaves = leaving{comm.rank() == rank_id{3} ? nullptr : &others};
     auto two = fssdp::split(comm, groups);
     auto exchange = fssdp::gradient_exchange{two.between,
                                              layouts,
@@ -43,7 +53,7 @@ template <class Odd>
                                              {.compressor = fssdp::low_rank_compressor{2}}};
     auto gradients = fssdp::expert_buffer<float>{0, support::sizes_of(support::two_shapes())};
     for (std::uint64_t step = 0; step < 5; ++step) {
-      if (step == 2 && comm.rank() == rank_id{3}) odd();
+      if (step == 2 && comm.rank() == rank_id{3}) odd(others);
       for (auto const layer : fssdp::first_n<layer_id>(2)) {
         support::write_gradients(layouts, layer, two.inside.rank(), two.between.rank().value(),
                                  step, gradients);
@@ -58,7 +68,7 @@ template <class Odd>
 }  // namespace
 
 TEST_CASE("when a rank throws between groups, all groups get an error that names it") {
-  auto const end = fallout_with([] { throw std::runtime_error{"broken"}; });
+  auto const end = fallout_with([](std::latch const&) { throw std::runtime_error{"broken"}; });
   for (int rank = 0; rank < 4; ++rank) {
     CAPTURE(rank);
     auto const& thrown = end.of_rank[static_cast<std::size_t>(rank)];
@@ -69,7 +79,9 @@ TEST_CASE("when a rank throws between groups, all groups get an error that names
 }
 
 TEST_CASE("a rank that stalls between groups is named within the deadline") {
-  auto const end = fallout_with([] { std::this_thread::sleep_for(3s); });
+  auto const end = fallout_with([](std::latch const& others) {
+    for (int n = 0; n < 3000 && !others.try_wait(); ++n) std::this_thread::sleep_for(10ms);
+  });
   for (int rank = 0; rank < 3; ++rank) {
     CAPTURE(rank);
     auto const& thrown = end.of_rank[static_cast<std::size_t>(rank)];
