@@ -55,9 +55,7 @@ class Communicator:
         operators: bool | None = None,
     ) -> None:
         self.group = dist.group.WORLD if group is None else group
-        if not 0 < timeout < 1e9:
-            raise ArgumentError(f"Communicator: a timeout of {timeout:g} s; expected 0 to 1e9")
-        self.timeout = timeout
+        self.timeout = _checked(timeout)
         self.operators = by_operators if operators is None else operators
         self.parts: dict[str, Any] = {}
         self.device: torch.device | None = None
@@ -117,14 +115,21 @@ def duplicate_group(group: dist.ProcessGroup, timeout: float | None = None) -> d
     """Another group of the same ranks, which all of them make together.
 
     Args:
-        timeout: after how many seconds torch gives up, also when the group is made; longer than that
-            of the Communicator, whose errors say more. None: torch's default.
+        timeout: that of the Communicator which gets the group. Torch gives up after twice as long,
+            also when the group is made, so that the Communicator's errors come first. None: torch's
+            default.
     """
-    return dist.new_group(
-        dist.get_process_group_ranks(group),
-        timeout=None if timeout is None else datetime.timedelta(seconds=timeout),
-        use_local_synchronization=True,
-    )
+    limit = None
+    if timeout is not None:
+        limit = datetime.timedelta(seconds=2 * _checked(timeout))
+    ranks = dist.get_process_group_ranks(group)
+    return dist.new_group(ranks, timeout=limit, use_local_synchronization=True)
+
+
+def _checked(timeout: float) -> float:
+    if not 0 < timeout < 1e9:
+        raise ArgumentError(f"Communicator: a timeout of {timeout:g} s; expected 0 to 1e9")
+    return timeout
 
 
 class Work:

@@ -165,7 +165,7 @@ class ShardedExperts:
         self.device = device_of(layers)
         self.communicator, self.tokens = (
             Communicator(
-                duplicate_group(self.group, 2 * timeout), timeout=timeout, device=self.device
+                duplicate_group(self.group, timeout), timeout=timeout, device=self.device
             )
             for _ in range(2)
         )
