@@ -24,8 +24,17 @@
 
 namespace sim {
 
+/// Of the busiest port and the fullest device, seconds.
+struct expert_times {
+  double one_way = 0;   ///< of a dispatch; of a combine, if nobody computes meanwhile
+  double forward = 0;   ///< from when all devices have the rows of their experts until all are back
+  double backward = 0;  ///< the same in the backward pass
+};
+
 struct layer_figures {
   fssdp::layer_cost cost = {};
+  expert_times experts = {};
+  double late_gather_seconds = 0;       ///< the part of cost.gather_seconds that nothing hides
   double reduction_seconds = 0;         ///< of gradients to their owners
   double exposed_backward_seconds = 0;  ///< the part of cost.exposed_seconds in the backward pass
   double max_over_mean = 1;             ///< of the devices' tokens
@@ -82,17 +91,18 @@ inline double exposed_seconds(double gather, double reduction, double window, tr
   return positive(gather - window) + backward;
 }
 
-/// Of dispatch and combine, forward and backward, as far as nobody computes meanwhile. Whatever goes
-/// to the experts is there before any of them computes; of what comes back, devices with few rows
-/// send theirs while others still compute.
-inline double token_seconds(fssdp::layer_cost const& cost, return_of_tokens const& back,
-                            fssdp::layer_rates const& rates) {
-  auto const one_way = cost.token_seconds / 4;
+/// Whatever goes to the experts is there before any of them computes; of what comes back, devices
+/// with few rows send theirs while others still compute.
+inline expert_times times_of(fssdp::layer_cost const& cost, return_of_tokens const& back,
+                             fssdp::layer_rates const& rates) {
   auto const bytes = static_cast<double>(rates.token_bytes);
-  auto const forward = back.seconds(rates.forward_seconds_per_row, bytes);
-  auto const backward = back.seconds(2 * rates.forward_seconds_per_row, bytes);
-  auto const overlapped = 2 * one_way + forward + backward - cost.compute_seconds;
-  return std::min(cost.token_seconds, overlapped);
+  auto const one_way = cost.token_seconds / 4;
+  auto const computing = cost.compute_seconds / 3;
+  auto const until_back = [&](double times) {
+    return std::min(back.seconds(times * rates.forward_seconds_per_row, bytes),
+                    times * computing + one_way);
+  };
+  return {.one_way = one_way, .forward = until_back(1), .backward = until_back(2)};
 }
 
 /// The replicas that are there before the router counts, owners included.
@@ -120,7 +130,9 @@ inline fssdp::placement early_replicas(layer_answer const& answer) {
   auto figures = layer_figures{.cost = {tokens, fssdp::port_loads{topo}, rates, topo},
                                .max_over_mean = fssdp::max_over_mean(tokens.on_rank)};
   auto& cost = figures.cost;
-  cost.token_seconds = detail::token_seconds(cost, back, rates);
+  auto const& times = figures.experts = detail::times_of(cost, back, rates);
+  cost.token_seconds =  // as far as nobody computes meanwhile
+      2 * times.one_way + times.forward + times.backward - cost.compute_seconds;
   auto const seconds = [&](fssdp::placement const& where) {
     return traffic_of(where, answer, question, of.moves).seconds;
   };
@@ -128,6 +140,7 @@ inline fssdp::placement early_replicas(layer_answer const& answer) {
       answer.late.has_value() ? seconds(detail::early_replicas(answer)) : experts.seconds;
   auto const late = answer.late.has_value() ? seconds(*answer.late) : 0.0;
   cost.gather_seconds = early + late;
+  figures.late_gather_seconds = late;
   cost.exposed_seconds =
       late + detail::exposed_seconds(early, experts.seconds, rates.window_seconds, of);
   figures.reduction_seconds = experts.seconds;
@@ -135,6 +148,8 @@ inline fssdp::placement early_replicas(layer_answer const& answer) {
       detail::exposed_backward_seconds(early, experts.seconds, rates.window_seconds, of);
   if (question.goal == objective::balance) {
     cost.token_seconds = cost.gather_seconds = cost.exposed_seconds = 0;
+    figures.experts = {};
+    figures.late_gather_seconds = 0;
     figures.reduction_seconds = figures.exposed_backward_seconds = 0;
   }
 

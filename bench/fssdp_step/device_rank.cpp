@@ -16,6 +16,7 @@
 #include "fssdp/token/gather_counts.hpp"
 #include "fssdp_sim/crossing.hpp"
 #include "fssdp_sim/split_loads.hpp"
+#include "iteration_model.hpp"
 #include "predictors.hpp"
 
 namespace step {
@@ -186,6 +187,7 @@ void device_rank::forward(std::size_t sample, fssdp::layer_id layer, bool record
   }
   auto const counts = counts_of(sample, layer);
   layers_->acquire(layer);
+  auto const gathered = layers_->plan(layer);
   auto answer =
       sim::layer_answer{.owners = layers_->layouts().layer(layer), .where = layers_->where(layer)};
   if (job_.which.calibrates && layers_->calibrate(layer, counts)) {
@@ -206,7 +208,7 @@ void device_rank::forward(std::size_t sample, fssdp::layer_id layer, bool record
   move_tokens(
       layer, of.received, where_.rates.forward_seconds_per_row, 0, [&] { gather_ahead(layer, 1); },
       [&] { device_.forward(work_); });
-  records_.push_back({sample, layer.index(), std::move(answer)});
+  records_.push_back({sample, layer.index(), std::move(answer), gathered, gathered});
   if (layer.value() + 1 < layers_->layers()) layers_->release(layer);
 }
 
@@ -220,6 +222,7 @@ void device_rank::backward(fssdp::layer_id layer) {
   compute_partials(layer);
   layers_->release(layer);
   layers_->reduce(layer);
+  records_[layer.index()].reduced = layers_->plan(layer).reduction();
   if (between_.has_value()) between_->start(layer);
   auto const computing = range(fssdp::compute_track, "attention backward", layer);
   compute_dense(2);
@@ -371,20 +374,9 @@ fssdp::token_counts device_rank::counts_of(std::size_t sample, fssdp::layer_id l
   device_.synchronize();  // the router has counted
   auto const begin = clock::now();
   auto counts = fssdp::gather_counts(through_.control, mine);
-  if (!job_.links_are_real) device_.busy(control_seconds(mine.size_bytes()), begin);
+  if (!job_.links_are_real)
+    device_.busy(counts_seconds(where_.topology, rank_, mine.size_bytes()), begin);
   return counts;
-}
-
-double device_rank::control_seconds(std::size_t bytes) const {
-  auto const& topo = where_.topology;
-  auto const near = static_cast<double>(topo.ranks_on(topo.node(rank_)).size());
-  auto const far = static_cast<double>(topo.ranks()) - near;
-  auto const& port = topo.port(rank_);
-  auto const sharing = topo.network() == fssdp::network_interface::per_node ? near : 1.0;
-  auto const inside = (near - 1) * static_cast<double>(bytes) / port.inside_bytes_per_second;
-  auto const between = sharing * far * static_cast<double>(bytes) / port.between_bytes_per_second;
-  return far > 0 ? topo.cost().between_latency_seconds + std::max(inside, between)
-                 : topo.cost().inside_latency_seconds + inside;
 }
 
 fssdp::token_plan device_rank::plan_of(fssdp::token_counts const& counts,

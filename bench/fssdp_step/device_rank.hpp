@@ -97,7 +97,6 @@ class device_rank {
   [[nodiscard]] std::size_t slice_elements(fssdp::layer_stack<fssdp::table_layout> const& of) const;
   [[nodiscard]] std::size_t arena_slots(fssdp::layer_stack<fssdp::table_layout> const& first) const;
   [[nodiscard]] double non_moe_seconds() const;
-  [[nodiscard]] double control_seconds(std::size_t bytes) const;
   [[nodiscard]] auto range(fssdp::trace_track track, fssdp::static_text what,
                            fssdp::layer_id layer) const {
     return fssdp::trace_range{&trace_, track, what, {.layer = layer.value()}};

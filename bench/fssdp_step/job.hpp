@@ -36,7 +36,9 @@ struct shared_work {
 struct layer_record {
   std::size_t sample = 0;
   std::size_t layer = 0;
-  sim::layer_answer answer;  ///< what was done
+  sim::layer_answer answer;       ///< what was done
+  fssdp::transfer_plan gathered;  ///< before the router counted
+  fssdp::transfer_plan reduced;
 };
 
 /// Groups of devices, each of which is a cluster of its own.

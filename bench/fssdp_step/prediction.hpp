@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What the model of fssdp_sim says about iterations that were measured.
+/// What the model says about iterations that were measured.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "expert_shape.hpp"
+#include "fssdp/core/index.hpp"
+#include "fssdp/plan/simulate.hpp"
+#include "fssdp/plan/transfer.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
 #include "fssdp_sim/between_cost.hpp"
 #include "fssdp_sim/layer_figures.hpp"
 #include "fssdp_sim/simulate.hpp"
 #include "fssdp_sim/split_loads.hpp"
+#include "iteration_model.hpp"
 #include "job.hpp"
 
 namespace step {
@@ -19,12 +28,25 @@ struct predicted_iteration {
   sim::between_cost between = {};  ///< what is exposed of it is in seconds
 };
 
-/// Of an iteration whose layers went as recorded: by the same costs as fssdp_sim, for the placements
-/// that there were.
+/// A plan on ideal ports of the real cluster.
+/// @param receiver of a transfer: its destination in a gather, its source in a reduction
+[[nodiscard]] inline expert_move move_of(fssdp::transfer_plan const& plan,
+                                         fssdp::rank_id fssdp::transfer::*receiver, job const& of) {
+  auto messages = std::vector<std::size_t>(static_cast<std::size_t>(plan.ranks()));
+  for (auto const& one : plan.transfers()) ++messages[(one.*receiver).index()];
+  auto const slices = plan.slices();
+  auto const bytes = sizeof(float) * expert_elements(of, slices);
+  auto const slow = fssdp::simulate(plan, bytes / static_cast<std::size_t>(slices)).seconds;
+  return {.seconds = slow / of.emulates.slow, .messages = std::ranges::max(messages)};
+}
+
+/// Of an iteration whose layers went as recorded: computation and tokens by the costs of fssdp_sim,
+/// gathers and reductions by their plans.
 [[nodiscard]] inline predicted_iteration predict(job const& of,
                                                  std::span<layer_record const> layers) {
   auto const& where = *of.of.where;
   auto result = predicted_iteration{};
+  auto all = std::vector<layer_costs>{};
   auto paces = std::vector<sim::layer_pace>{};
   for (auto const& layer : layers) {
     auto const counts =
@@ -38,7 +60,10 @@ struct predicted_iteration {
                                           .slots = of.of.slots,
                                           .overlap = of.of.overlap},
                                          layer.answer, of.which.costs);
-    result.seconds += figures.cost.seconds();
+    all.push_back({.experts = figures.experts,
+                   .gather = move_of(layer.gathered, &fssdp::transfer::destination, of),
+                   .late_gather = figures.late_gather_seconds,
+                   .reduction = move_of(layer.reduced, &fssdp::transfer::source, of)});
     paces.push_back(sim::pace_of({.compute_seconds = figures.cost.compute_seconds,
                                   .token_seconds = figures.cost.token_seconds,
                                   .reduction_seconds = figures.reduction_seconds,
@@ -48,7 +73,17 @@ struct predicted_iteration {
     result.max_over_mean += figures.max_over_mean / static_cast<double>(layers.size());
   }
   auto const scale = static_cast<double>(where.layers) / static_cast<double>(layers.size());
-  result.seconds = result.seconds * scale + where.non_moe_seconds;
+  auto const rank = fssdp::rank_id{0};
+  auto const counts_bytes = static_cast<std::size_t>(where.experts) * sizeof(std::uint64_t);
+  result.seconds =
+      scale *
+      iteration_seconds(all,
+                        {.dense_seconds = where.non_moe_seconds / 3 / where.layers,
+                         .counts_seconds = counts_seconds(where.topology, rank, counts_bytes),
+                         .message_seconds = message_seconds(where.topology, rank),
+                         .token_messages = static_cast<std::size_t>(where.topology.ranks()) - 1,
+                         .prefetch_distance = of.prefetch_distance},
+                        of.which.costs.often);
   if (!of.between.has_value()) return result;
   auto const slices = layers.front().answer.owners.slices();
   auto const& groups = of.between->of;
