@@ -18,9 +18,10 @@ namespace fssdp::detail {
 
 /// The ports of a topology, full duplex. A message is sent as soon as both its ports are idle, and
 /// arrives after the time for its bytes and the latency. If several messages could use a receiving
-/// port, the one that its receiver has added first goes first; for a sending port, the one that its
-/// sender has added first; otherwise the one that was offered first. It has no clock: the caller
-/// passes the time, possibly late. The caller must lock it.
+/// port, the one that comes first in its receiver's exchange goes first; for a sending port, the one
+/// that comes first in its sender's; otherwise the one that was offered first. So exchanges of
+/// several communicators take turns, message by message. It has no clock: the caller passes the
+/// time, possibly late. The caller must lock it.
 class port_network {
  public:
   using clock = std::chrono::steady_clock;
@@ -31,7 +32,7 @@ class port_network {
     std::uint64_t sequence;
     std::size_t index;  // among those between the two
     rank_id to;
-    std::size_t number;  // among all messages of the sender
+    std::size_t number;  // among those of the sender's exchange
   };
 
   explicit port_network(topology topo)
@@ -73,8 +74,8 @@ class port_network {
   }
 
   /// Processes all events that are due, and calls arrive(address) for messages that have arrived.
-  /// @param turn_of(address) the position of the message in the receiver's order, 0 if it is not
-  ///        added yet
+  /// @param turn_of(address) the position of the message among those that its receiver's exchange
+  ///        receives; 0 if it is not added yet
   template <class Arrive, class TurnOf>
   void advance(clock::time_point now, Arrive arrive, TurnOf turn_of) {
     for (auto moment = next(); moment <= now && !events_.empty(); moment = next()) {
