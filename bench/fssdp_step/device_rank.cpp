@@ -16,7 +16,7 @@
 #include "fssdp/token/gather_counts.hpp"
 #include "fssdp_sim/crossing.hpp"
 #include "fssdp_sim/split_loads.hpp"
-#include "iteration_model.hpp"
+#include "message_costs.hpp"
 #include "predictors.hpp"
 
 namespace step {

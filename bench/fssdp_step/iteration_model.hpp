@@ -7,47 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/core/index.hpp"
-#include "fssdp/topology/topology.hpp"
+#include "fssdp/cost/layer_cost.hpp"
 #include "fssdp_sim/layer_figures.hpp"
-#include "fssdp_sim/policy.hpp"
 
 namespace step {
-
-/// If every device sends one message to every other one: how many each sends inside its node, and
-/// how many of those between nodes pass through the port of one device.
-struct messages_to_all {
-  double inside;
-  double between;
-
-  messages_to_all(fssdp::topology const& topo, fssdp::rank_id from) {
-    auto const near = static_cast<double>(topo.ranks_on(topo.node(from)).size());
-    auto const sharing = topo.network() == fssdp::network_interface::per_node ? near : 1.0;
-    inside = near - 1;
-    between = sharing * (static_cast<double>(topo.ranks()) - near);
-  }
-};
-
-/// What a dispatch or a combine takes beside the time for its bytes: the latency, and the time for
-/// which messages occupy the port of `at`.
-[[nodiscard]] inline double message_seconds(fssdp::topology const& topo, fssdp::rank_id at) {
-  auto const messages = messages_to_all{topo, at};
-  auto const& cost = topo.cost();
-  return messages.between > 0 ? cost.between_latency_seconds + messages.between * cost.port_seconds
-                              : cost.inside_latency_seconds + messages.inside * cost.port_seconds;
-}
-
-/// Until a device has the counts of all others, `bytes` from each.
-[[nodiscard]] inline double counts_seconds(fssdp::topology const& topo, fssdp::rank_id at,
-                                           std::size_t bytes) {
-  auto const messages = messages_to_all{topo, at};
-  auto const each = static_cast<double>(bytes);
-  auto const& port = topo.port(at);
-  auto const inside = messages.inside * each / port.inside_bytes_per_second;
-  auto const between = messages.between * each / port.between_bytes_per_second;
-  return messages.between > 0 ? topo.cost().between_latency_seconds + std::max(inside, between)
-                              : topo.cost().inside_latency_seconds + inside;
-}
 
 /// The time of a device and its port. Gathers and reductions follow each other through the port
 /// while the device computes. Messages of exchanges that overlap take turns at a port, by their
@@ -105,7 +68,7 @@ struct expert_move {
 struct layer_costs {
   sim::expert_times experts;
   expert_move gather;      ///< before the router counts
-  double late_gather = 0;  ///< seconds; after that
+  double late_gather = 0;  ///< seconds of what is gathered after that
   expert_move reduction;
 };
 

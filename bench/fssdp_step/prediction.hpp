@@ -19,6 +19,7 @@
 #include "fssdp_sim/split_loads.hpp"
 #include "iteration_model.hpp"
 #include "job.hpp"
+#include "message_costs.hpp"
 
 namespace step {
 
@@ -36,8 +37,8 @@ struct predicted_iteration {
   for (auto const& one : plan.transfers()) ++messages[(one.*receiver).index()];
   auto const slices = plan.slices();
   auto const bytes = sizeof(float) * expert_elements(of, slices);
-  auto const slow = fssdp::simulate(plan, bytes / static_cast<std::size_t>(slices)).seconds;
-  return {.seconds = slow / of.emulates.slow, .messages = std::ranges::max(messages)};
+  auto const emulated = fssdp::simulate(plan, bytes / static_cast<std::size_t>(slices)).seconds;
+  return {.seconds = emulated / of.emulates.slow, .messages = std::ranges::max(messages)};
 }
 
 /// Of an iteration whose layers went as recorded: computation and tokens by the costs of fssdp_sim,

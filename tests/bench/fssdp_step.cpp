@@ -25,7 +25,7 @@
 #include "fssdp_step/device_group.hpp"
 #include "fssdp_step/expert_shape.hpp"
 #include "fssdp_step/host_memory.hpp"
-#include "fssdp_step/iteration_model.hpp"
+#include "fssdp_step/message_costs.hpp"
 #include "fssdp_step/prediction.hpp"
 #include "fssdp_step/predictors.hpp"
 #include "fssdp_step/report.hpp"

@@ -6,6 +6,7 @@
 
 #include "catch.hpp"
 #include "fssdp_step/iteration_model.hpp"
+#include "fssdp_step/message_costs.hpp"
 
 namespace {
 
