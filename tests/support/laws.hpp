@@ -16,7 +16,7 @@ namespace support {
 /// How many instances a law is tried on; the build sets fewer where each takes long.
 inline constexpr int law_instances = FSSDP_LAW_INSTANCES;
 /// The same where each runs a collective on all ranks, or several.
-inline constexpr int some_instances = law_instances / 50 + 10;
+inline constexpr int some_instances = law_instances / 50 + 14;
 
 /// Calls law(instance) for the seeds first, first + 1, ...; a failure prints the seed.
 template <class Law>
