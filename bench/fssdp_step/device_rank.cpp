@@ -93,7 +93,7 @@ fssdp::materializer_policy device_rank::policy_of() {
     auto answer =
         shared_.plans({of.where, of.layout}, [&] { return fssdp::make_requested_plan(of); });
     device_.busy(answer.seconds, begin);
-    planning_.add(answer.seconds);
+    planning_.add_plan(of.where, answer.seconds);
     return answer.value;
   };
   return policy;
@@ -157,9 +157,10 @@ device_times device_rank::iterate(std::size_t sample, bool recorded) {
   checks_ = !recorded || device_.checks_always();
   planning_.begin();
   records_.clear();
+  solver_seconds_.assign(tokens_.size(), 0);
   device_.begin_iteration();
   auto const last = fssdp::layer_id{layers_->layers() - 1};
-  layers_->prefetch(fssdp::layer_id{0});
+  prefetch(fssdp::layer_id{0});
   for (auto const layer : fssdp::first_n<fssdp::layer_id>(layers_->layers()))
     forward(sample, layer, recorded);
   for (auto layer = last; layer.value() >= 0; layer = fssdp::layer_id{layer.value() - 1})
@@ -186,11 +187,16 @@ void device_rank::forward(std::size_t sample, fssdp::layer_id layer, bool record
     compute_dense(1);
   }
   auto const counts = counts_of(sample, layer);
-  layers_->acquire(layer);
+  solver_seconds_[layer.index()] += on_caller([&] { layers_->acquire(layer); });
   auto const gathered = layers_->plan(layer);
+  auto costs = planning_costs{.solver = solver_seconds_[layer.index()],
+                              .plan = planning_.take_plan(layers_->where(layer))};
   auto answer =
       sim::layer_answer{.owners = layers_->layouts().layer(layer), .where = layers_->where(layer)};
-  if (job_.which.calibrates && layers_->calibrate(layer, counts)) {
+  auto is_calibrated = false;
+  if (job_.which.calibrates)
+    costs.late_solver = on_caller([&] { is_calibrated = layers_->calibrate(layer, counts); });
+  if (is_calibrated) {
     auto const early = std::exchange(answer.where, layers_->where(layer));
     answer.late = fssdp::placement{answer.owners};
     for (auto const expert : fssdp::first_n<fssdp::expert_id>(early.experts()))
@@ -208,7 +214,12 @@ void device_rank::forward(std::size_t sample, fssdp::layer_id layer, bool record
   move_tokens(
       layer, of.received, where_.rates.forward_seconds_per_row, 0, [&] { gather_ahead(layer, 1); },
       [&] { device_.forward(work_); });
-  records_.push_back({sample, layer.index(), std::move(answer), gathered, gathered});
+  records_.push_back({.sample = sample,
+                      .layer = layer.index(),
+                      .answer = std::move(answer),
+                      .gathered = gathered,
+                      .reduced = gathered,
+                      .planning = costs});
   if (layer.value() + 1 < layers_->layers()) layers_->release(layer);
 }
 
@@ -222,7 +233,10 @@ void device_rank::backward(fssdp::layer_id layer) {
   compute_partials(layer);
   layers_->release(layer);
   layers_->reduce(layer);
-  records_[layer.index()].reduced = layers_->plan(layer).reduction();
+  auto& record = records_[layer.index()];
+  record.reduced = layers_->plan(layer).reduction();
+  if (record.answer.late.has_value())
+    record.planning.late_plan = planning_.take_plan(record.answer.where);
   if (between_.has_value()) between_->start(layer);
   auto const computing = range(fssdp::compute_track, "attention backward", layer);
   compute_dense(2);
@@ -240,8 +254,11 @@ void device_rank::compute_dense(int times) {
 void device_rank::gather_ahead(fssdp::layer_id layer, int step) {
   for (int n = 1; n <= job_.prefetch_distance; ++n) {
     auto const next = layer.value() + n * step;
-    if (next >= 0 && next < layers_->layers()) layers_->prefetch(fssdp::layer_id{next});
+    if (next >= 0 && next < layers_->layers()) prefetch(fssdp::layer_id{next});
   }
+}
+void device_rank::prefetch(fssdp::layer_id layer) {
+  solver_seconds_[layer.index()] += on_caller([&] { layers_->prefetch(layer); });
 }
 
 template <class Meanwhile, class Compute>

@@ -78,6 +78,13 @@ class device_rank {
                    Meanwhile meanwhile, Compute compute);
   [[nodiscard]] std::vector<expert_share> shares_of(fssdp::layer_id layer) const;
   void gather_ahead(fssdp::layer_id layer, int step);
+  void prefetch(fssdp::layer_id layer);
+  /// What solver and planner take on this thread during a call.
+  [[nodiscard]] double on_caller(auto call) const {
+    auto const before = planning_.on_caller();
+    call();
+    return planning_.on_caller() - before;
+  }
   void compute_dense(int times);
   void check_experts(fssdp::layer_id layer) const;
   void compute_partials(fssdp::layer_id layer);
@@ -117,6 +124,7 @@ class device_rank {
   device_tensor moments_;  // with the main weights 6 times the bytes of the parameters
   device_times times_;
   planning_times planning_;
+  std::vector<double> solver_seconds_;  // [layers]: for which this thread waited in an iteration
   std::optional<fssdp::materializer> layers_;
   std::vector<layer_tokens> tokens_;  // [layers]
   row_block sent_;

@@ -90,7 +90,7 @@ inline constexpr auto about =
       "  over EP    time of ep / time of this policy\n"
       "  model      time in a model of the runtime, for the same placements, loads and\n"
       "             plans: tokens by the costs of fssdp_sim, gathers and reductions on ideal\n"
-      "             ports; and measured / model\n"
+      "             ports, solvers and planners as long as they took; and measured / model\n"
       "  max/mean   tokens of the fullest device / of the average device\n"
       "  exposed    time that devices waited for experts, also as a share of the time in which\n"
       "             experts were sent\n"

@@ -29,6 +29,12 @@ class device_clock {
     begun_.push_back({start + first * seconds, start + seconds});
     return begun_.back().end;
   }
+  /// Begins to make a plan: transfers that begin later wait for it, and the port does not.
+  void begin_plan(double seconds) {
+    if (seconds == 0) return;
+    begin(seconds, 0);
+    begun_.back().moves = false;
+  }
   void wait_for(transfer end) { compute(std::max(0.0, end - done_)); }
   void wait_for_all() {
     if (!begun_.empty()) wait_for(begun_.back().end);
@@ -39,11 +45,13 @@ class device_clock {
   }
   void move_tokens(double seconds) {
     if (seconds == 0) return;
-    for (auto const& one : begun_) {
-      if (one.end <= done_) continue;
-      wait_for(one.first_end);
-      if (one.first_end < one.end) break;  // tokens overtake what is left of it
+    auto one = begun_.begin();
+    for (; one != begun_.end(); ++one) {
+      if (one->end <= done_) continue;
+      wait_for(one->first_end);
+      if (one->first_end < one->end) break;  // tokens overtake what is left of it
     }
+    if (one != begun_.end() && !one->moves) done_ = std::min(one->end, done_ + seconds);
     now_ += seconds;
   }
 
@@ -51,6 +59,7 @@ class device_clock {
   struct queued {
     double first_end;
     double end;
+    bool moves = true;  // else it is a plan
   };
 
   double now_ = 0;
@@ -64,9 +73,18 @@ struct expert_move {
   std::size_t messages = 0;  ///< of the device that receives most
 };
 
+/// What placements and plans of a layer cost that were not made ahead.
+struct planning_costs {
+  double solver = 0;  ///< before the gather begins; the device waits
+  double plan = 0;    ///< then, beside what the device computes
+  double late_solver = 0;
+  double late_plan = 0;  ///< after the late gather
+};
+
 /// What a layer costs in an iteration.
 struct layer_costs {
   sim::expert_times experts;
+  planning_costs planning = {};
   expert_move gather;      ///< before the router counts
   double late_gather = 0;  ///< seconds of what is gathered after that
   expert_move reduction;
@@ -94,8 +112,12 @@ struct iteration_shape {
   };
   auto gathers = std::vector<device_clock::transfer>{};  // [layers that are being gathered]
   auto const gather_up_to = [&](std::size_t layer) {
-    while (gathers.size() <= std::min(layer, last))
-      gathers.push_back(begin(layers[gathers.size()].gather));
+    while (gathers.size() <= std::min(layer, last)) {
+      auto const& next = layers[gathers.size()];
+      clock.compute(next.planning.solver);
+      clock.begin_plan(next.planning.plan);
+      gathers.push_back(begin(next.gather));
+    }
   };
   auto const distance = static_cast<std::size_t>(of.prefetch_distance);
   auto const experts = [&](double one_way, double until_back, auto gather_ahead) {
@@ -108,11 +130,13 @@ struct iteration_shape {
 
   gather_up_to(0);
   for (std::size_t layer = 0; layer <= last; ++layer) {
-    auto const& times = layers[layer].experts;
+    auto const& [times, planning, gather, late_gather, reduction] = layers[layer];
     clock.compute(of.dense_seconds + of.counts_seconds);
     gather_up_to(layer);
     clock.wait_for(gathers[layer]);
-    if (auto const late = layers[layer].late_gather; late > 0) clock.wait_for(clock.begin(late, 1));
+    clock.compute(planning.late_solver);
+    if (late_gather > 0) clock.wait_for(clock.begin(late_gather, 1));
+    clock.begin_plan(planning.late_plan);
     experts(times.one_way, times.forward, [&] { gather_up_to(layer + distance); });
   }
   auto first = often == fssdp::gathers::twice ? last : 0;  // of the layers that are there

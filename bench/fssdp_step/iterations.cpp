@@ -169,6 +169,7 @@ measurement summed_up(job const& of, all_iterations const& all) {
   for (auto const& layers : all.layers) {
     auto const predicted = predict(of, layers);
     result.predicted_seconds += predicted.seconds / count;
+    result.predicted_planning_seconds += predicted.planning_seconds / count;
     result.max_over_mean += predicted.max_over_mean / count;
     result.predicted_between_seconds += predicted.between.exposed_seconds / count;
     result.predicted_between_bytes += predicted.between.bytes / count;

@@ -18,6 +18,7 @@
 #include "fssdp_sim/groups.hpp"
 #include "fssdp_sim/policy.hpp"
 #include "fssdp_sim/simulate.hpp"
+#include "iteration_model.hpp"
 #include "policies.hpp"
 #include "shared_answers.hpp"
 
@@ -39,6 +40,7 @@ struct layer_record {
   sim::layer_answer answer;       ///< what was done
   fssdp::transfer_plan gathered;  ///< before the router counted
   fssdp::transfer_plan reduced;
+  planning_costs planning = {};  ///< what was not made ahead
 };
 
 /// Groups of devices, each of which is a cluster of its own.

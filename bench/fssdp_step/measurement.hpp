@@ -37,6 +37,7 @@ struct measurement {
   int layers = 0;  ///< of the model
   std::vector<iteration_record> iterations = {};
   double predicted_seconds = 0;
+  double predicted_planning_seconds = 0;  ///< part of it: what was not made ahead
   double max_over_mean = 1;  ///< tokens of the fullest device, mean over layers and iterations
   double bytes = 0;          ///< sent by all devices in an iteration, tokens and experts
   double replica_bytes = 0;  ///< of the device that has most

@@ -24,7 +24,8 @@
 namespace step {
 
 struct predicted_iteration {
-  double seconds = 0;  ///< of all layers of the model, and all else
+  double seconds = 0;           ///< of all layers of the model, and all else
+  double planning_seconds = 0;  ///< what of it is due to placements and plans not made ahead
   double max_over_mean = 0;
   sim::between_cost between = {};  ///< what is exposed of it is in seconds
 };
@@ -42,7 +43,7 @@ struct predicted_iteration {
 }
 
 /// Of an iteration whose layers went as recorded: computation and tokens by the costs of fssdp_sim,
-/// gathers and reductions by their plans.
+/// gathers and reductions by their plans, solver and planner as long as they took.
 [[nodiscard]] inline predicted_iteration predict(job const& of,
                                                  std::span<layer_record const> layers) {
   auto const& where = *of.of.where;
@@ -62,6 +63,7 @@ struct predicted_iteration {
                                           .overlap = of.of.overlap},
                                          layer.answer, of.which.costs);
     all.push_back({.experts = figures.experts,
+                   .planning = layer.planning,
                    .gather = move_of(layer.gathered, &fssdp::transfer::destination, of),
                    .late_gather = figures.late_gather_seconds,
                    .reduction = move_of(layer.reduced, &fssdp::transfer::source, of)});
@@ -76,15 +78,16 @@ struct predicted_iteration {
   auto const scale = static_cast<double>(where.layers) / static_cast<double>(layers.size());
   auto const rank = fssdp::rank_id{0};
   auto const counts_bytes = static_cast<std::size_t>(where.experts) * sizeof(std::uint64_t);
-  result.seconds =
-      scale *
-      iteration_seconds(all,
-                        {.dense_seconds = where.non_moe_seconds / 3 / where.layers,
-                         .counts_seconds = counts_seconds(where.topology, rank, counts_bytes),
-                         .message_seconds = message_seconds(where.topology, rank),
-                         .token_messages = static_cast<std::size_t>(where.topology.ranks()) - 1,
-                         .prefetch_distance = of.prefetch_distance},
-                        of.which.costs.often);
+  auto const shape =
+      iteration_shape{.dense_seconds = where.non_moe_seconds / 3 / where.layers,
+                      .counts_seconds = counts_seconds(where.topology, rank, counts_bytes),
+                      .message_seconds = message_seconds(where.topology, rank),
+                      .token_messages = static_cast<std::size_t>(where.topology.ranks()) - 1,
+                      .prefetch_distance = of.prefetch_distance};
+  result.seconds = scale * iteration_seconds(all, shape, of.which.costs.often);
+  for (auto& one : all) one.planning = {};
+  result.planning_seconds =
+      result.seconds - scale * iteration_seconds(all, shape, of.which.costs.often);
   if (!of.between.has_value()) return result;
   auto const slices = layers.front().answer.owners.slices();
   auto const& groups = of.between->of;

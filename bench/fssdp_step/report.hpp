@@ -97,28 +97,30 @@ inline constexpr auto most_busy = 0.5;
 /// Times in microseconds of the real cluster.
 [[nodiscard]] inline nlohmann::ordered_json to_json(measurement const& of, measurement const& ep) {
   auto const us = [&](double iteration_record::*part) { return of.median(part) * 1e6; };
-  auto written = nlohmann::ordered_json{{"policy", of.policy},
-                                        {"model", of.model},
-                                        {"cluster", of.cluster},
-                                        {"devices", of.devices},
-                                        {"slots", of.slots},
-                                        {"layers", of.layers},
-                                        {"iterations", of.iterations.size()},
-                                        {"measured_us", of.seconds() * 1e6},
-                                        {"p95_us", of.p95() * 1e6},
-                                        {"predicted_us", of.predicted_seconds * 1e6},
-                                        {"measured_over_predicted", of.measured_over_predicted()},
-                                        {"over_ep", ep.seconds() / of.seconds()},
-                                        {"load_max_over_mean", of.max_over_mean},
-                                        {"exposed_us", us(&iteration_record::exposed_seconds)},
-                                        {"moving_us", us(&iteration_record::moving_seconds)},
-                                        {"exposed_share", of.exposed_share()},
-                                        {"tokens_us", us(&iteration_record::token_seconds)},
-                                        {"solving_us", us(&iteration_record::solving_seconds)},
-                                        {"planning_us", us(&iteration_record::planning_seconds)},
-                                        {"bytes", of.bytes},
-                                        {"replica_bytes", of.replica_bytes},
-                                        {"host_busy_share", of.busy_share()}};
+  auto written =
+      nlohmann::ordered_json{{"policy", of.policy},
+                             {"model", of.model},
+                             {"cluster", of.cluster},
+                             {"devices", of.devices},
+                             {"slots", of.slots},
+                             {"layers", of.layers},
+                             {"iterations", of.iterations.size()},
+                             {"measured_us", of.seconds() * 1e6},
+                             {"p95_us", of.p95() * 1e6},
+                             {"predicted_us", of.predicted_seconds * 1e6},
+                             {"predicted_planning_us", of.predicted_planning_seconds * 1e6},
+                             {"measured_over_predicted", of.measured_over_predicted()},
+                             {"over_ep", ep.seconds() / of.seconds()},
+                             {"load_max_over_mean", of.max_over_mean},
+                             {"exposed_us", us(&iteration_record::exposed_seconds)},
+                             {"moving_us", us(&iteration_record::moving_seconds)},
+                             {"exposed_share", of.exposed_share()},
+                             {"tokens_us", us(&iteration_record::token_seconds)},
+                             {"solving_us", us(&iteration_record::solving_seconds)},
+                             {"planning_us", us(&iteration_record::planning_seconds)},
+                             {"bytes", of.bytes},
+                             {"replica_bytes", of.replica_bytes},
+                             {"host_busy_share", of.busy_share()}};
   if (of.between.groups == 1) return written;
   written["groups"] = of.between.groups;
   written["between"] = between::text_of(of.between.method);

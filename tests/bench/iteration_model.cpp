@@ -101,6 +101,28 @@ TEST_CASE(
   CHECK(seconds_of({layer_of(9, 0), layer_of(0, 0)}, shape, gathers::twice) == 2 * still + 7 + 1);
 }
 
+TEST_CASE("what is not planned ahead delays gathers: the device waits for solvers, not for plans") {
+  auto const still = forward + backward;
+  auto const planned = [](step::layer_costs layer, step::planning_costs const& costs) {
+    layer.planning = costs;
+    return layer;
+  };
+  CHECK(seconds_of({planned(layer_of(0, 0), {.solver = 3})}) == still + 3);
+  CHECK(seconds_of({planned(layer_of(0, 0), {.plan = 2})}) == still);  // beside attention
+  CHECK(seconds_of({planned(layer_of(2, 0), {.plan = 2})}) == still + 2);
+  CHECK(seconds_of({planned(layer_of(1, 0), {.solver = 0.5, .plan = 3})}) == still + 0.5 + 2);
+  CHECK(seconds_of({planned(layer_of(0, 0, 3), {.late_solver = 1})}) == still + 1 + 3);
+  CHECK(seconds_of({planned(layer_of(0, 0), {.late_plan = 20}), layer_of(0, 0)}) ==
+        2 * still + 20 - forward);  // the next gather comes behind it
+  auto const second = [&](step::expert_move const& gather, double plan) {
+    return seconds_of({layer_of(0, 0), planned(layer_of(gather, {}), {.plan = plan})});
+  };
+  CHECK(second({0, 1}, 7) == 2 * still);  // experts, their tokens on the way back, attention
+  CHECK(second({0, 1}, 8) == 2 * still + 1);
+  CHECK(second({2, 1}, 5) == 2 * still);  // attention hides the gather behind it
+  CHECK(second({3, 1}, 5) == 2 * still + 1);
+}
+
 TEST_CASE("a device's messages to other nodes pass through one port, with those of its node's") {
   auto const cost = fssdp::message_cost{
       .inside_latency_seconds = 1, .between_latency_seconds = 10, .port_seconds = 0.125};
