@@ -2,10 +2,11 @@
 // What compressors cost on the host. Bound: a copy of the floats of the unit.
 //
 // Two groups that have the same gradient: all that one of them computes in a step, nothing is sent.
-// encode_ns, own_ns and decode_ns are for one element; times_copy says how many copies of the unit
-// take as long as all three; sent is the share of the bytes of fp32 that crosses.
-// pays_below_Gbit: if the link between the groups carries less per second, compressing is faster
-// than a full exchange that nothing hides. All times are processor times, of the fastest call.
+// encode_ns, own_ns and decode_ns are for one element, and all_ns is their sum; times_copy says how
+// many copies of the unit take as long as all three; sent is the share of the bytes of fp32 that
+// crosses. pays_below_Gbit: if the link between the groups carries less per second, compressing is
+// faster than a full exchange that nothing hides; 0: never, inf: always. All times are processor
+// times, of the fastest call.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -157,10 +158,11 @@ void compress(benchmark::State& state, Compressor const& compressor) {
   state.counters["encode_ns"] = least.encode * 1e9 / elements;
   state.counters["own_ns"] = least.own * 1e9 / elements;
   state.counters["decode_ns"] = least.decode * 1e9 / elements;
+  state.counters["all_ns"] = seconds * 1e9 / elements;
   state.counters["times_copy"] = seconds / std::min(least.copy, of_full.copy);
   state.counters["sent"] = static_cast<double>(least.sent) / static_cast<double>(of_full.sent);
-  if (saved > 0 && seconds > full_seconds)  // else it always pays, or never
-    state.counters["pays_below_Gbit"] = 8e-9 * saved / (seconds - full_seconds);
+  auto const more_seconds = std::max(0.0, seconds - full_seconds);
+  state.counters["pays_below_Gbit"] = saved > 0 ? 8e-9 * saved / more_seconds : 0;
 }
 
 void units(benchmark::internal::Benchmark* of) {

@@ -28,6 +28,7 @@
 #include "fssdp_step/host_memory.hpp"
 #include "fssdp_step/iteration_model.hpp"
 #include "fssdp_step/message_costs.hpp"
+#include "fssdp_step/planning_times.hpp"
 #include "fssdp_step/prediction.hpp"
 #include "fssdp_step/predictors.hpp"
 #include "fssdp_step/report.hpp"
@@ -266,6 +267,27 @@ TEST_CASE("a result that all devices need is computed once, by the next device i
   CHECK(wrong == 0);
   CHECK(failures == 1);
   CHECK(calls >= 51);
+}
+
+TEST_CASE(
+    "the time of a plan counts for the layer that has its placement, once, in its iteration") {
+  auto times = step::planning_times{};
+  auto const layout = fssdp::as_table(fssdp::block_layout{{.experts = 4, .ranks = 2}});
+  auto const owners = fssdp::placement{layout};
+  auto const all = fssdp::everywhere{}(layout);
+  times.begin();
+  times.add_plan(owners, 0.5);  // on the caller's thread
+  CHECK(times.take_plan(owners) == 0);
+  CHECK(times.on_caller() == 0.5);
+  std::jthread{[&] {
+    times.add_plan(owners, 1), times.add_plan(all, 2), times.add_plan(all, 4);
+  }}.join();
+  CHECK(times.beside() == 7);
+  CHECK(times.take_plan(owners) == 1);
+  CHECK(times.take_plan(owners) == 0);
+  CHECK(times.take_plan(all) == 2);
+  times.begin();
+  CHECK(times.take_plan(all) == 0);
 }
 
 TEST_CASE("a prediction with an interval stays the same in between") {
