@@ -3,10 +3,10 @@
 # Builds and runs the tests: sh tests/run.sh [--quick] [--sanitizers] [--full] [--werror]
 #
 #   --quick       the default: every kind of test in one build, each law on 300 random instances.
-#                 8 to 12 minutes on two cores.
+#                 10 to 20 minutes on two cores.
 #   --sanitizers  the library's tests under the address and undefined behaviour sanitizers, and
 #                 those with several threads under the thread sanitizer, with few element types. By
-#                 clang++, unless CXX is set. About 12 minutes on two cores.
+#                 clang++, unless CXX is set. 10 to 20 minutes on two cores.
 #   --full        all tests in all builds: optimized with 10,000 instances of each law, with clang++
 #                 too if it is installed, under all sanitizers; each header compiled on its own; the
 #                 benchmarks built. Warnings are errors. Takes hours.

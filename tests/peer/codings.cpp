@@ -13,7 +13,7 @@
 #include "fssdp/codec/decode_elements.hpp"
 #include "fssdp/codec/encode_elements.hpp"
 #include "fssdp/codec/encode_with_feedback.hpp"
-#include "fssdp/element/accumulate.hpp"
+#include "fssdp/element/runtime_work.hpp"
 #include "peer/device_bytes.hpp"
 #include "support/codec_data.hpp"
 #include "support/device_codecs.hpp"
@@ -54,6 +54,16 @@ template <class T>
   auto all = std::vector<T>(count);
   for (auto& each : all) each = static_cast<T>(support::random_float(draw, 5));
   return all;
+}
+
+/// The same as bytes.
+[[nodiscard]] std::vector<std::byte> small_numbers(fssdp::dtype type, dice& draw,
+                                                   std::size_t count) {
+  return fssdp::with_element(type, [&]<class T>(std::type_identity<T>) {
+    auto const all = small_numbers<T>(draw, count);
+    auto const bytes = std::as_bytes(std::span{all});
+    return std::vector<std::byte>{bytes.begin(), bytes.end()};
+  });
 }
 
 /// Memory that is laid out part by part, each a little after a cache line.
@@ -161,7 +171,8 @@ class coded_operands {
           fssdp::device_sums::kind::payload);
     }
     expected_.resize(elements);
-    fssdp::accumulate<T>(list, std::span{expected_});
+    auto const sum = fssdp::detail::runtime_sum_of(fssdp::dtype_of<T>, fssdp::dtype_of<sum_type>);
+    sum.on_host(sum, list, expected_.data(), elements, 1, fssdp::write_mode::overwrite);
     partials_ = std::move(partials);
     list_ = std::move(list);
     sums_ = std::move(sums);
@@ -177,11 +188,11 @@ class coded_operands {
     return sum;
   }
   [[nodiscard]] std::vector<sum_type> const& expected() const { return expected_; }
-  /// The same as elements of another type.
-  template <class Out>
-  [[nodiscard]] std::vector<Out> expected(std::vector<Out> out, double scale,
-                                          fssdp::write_mode how) const {
-    fssdp::accumulate<T>(list_, std::span{out}, static_cast<sum_type>(scale), how);
+  /// The same as elements of another type, as bytes.
+  [[nodiscard]] std::vector<std::byte> expected(fssdp::dtype type, std::vector<std::byte> out,
+                                                double scale, fssdp::write_mode how) const {
+    auto const sum = fssdp::detail::runtime_sum_of(fssdp::dtype_of<T>, type);
+    sum.on_host(sum, list_, out.data(), expected_.size(), scale, how);
     return out;
   }
 
@@ -260,27 +271,25 @@ TEST_CASE("sums of payloads and others on a device have the bits of the host's")
   auto wrong = 0;
   for_all_codings([&]<class Codec, class T>(Codec const& codec, T) {
     for (auto const to : support::dtypes_of_a_test())
-      fssdp::with_element(to, [&]<class Out>(std::type_identity<Out>) {
-        for (auto const shift : coded_shifts) {
-          auto const elements = static_cast<std::size_t>(draw.between(1, 900));
-          auto const operands = static_cast<std::size_t>(draw.between(1, 9));
-          auto memory = memory_parts{};
-          auto const of = coded_operands<Codec, T>{codec, operands, elements, shift, memory, draw};
-          auto const out = small_numbers<Out>(draw, elements);
-          auto const out_at = memory.add(std::span{out}, shift * sizeof(Out));
-          auto const how =
-              draw.chance(50) ? fssdp::write_mode::overwrite : fssdp::write_mode::accumulate;
-          auto const there =
-              after_kernel(memory.bytes(), [&](cudaStream_t stream, std::byte* begin) {
-                auto sum = of.in(begin, begin + out_at);
-                sum.results = fssdp::dtype_of<Out>;
-                sum.scale = 0.3;
-                sum.how = how;
-                return kernels.sum(stream, sum);
-              });
-          wrong += has_at(there, out_at, of.expected(out, 0.3, how)) ? 0 : 1;
-        }
-      });
+      for (auto const shift : coded_shifts) {
+        auto const elements = static_cast<std::size_t>(draw.between(1, 900));
+        auto const operands = static_cast<std::size_t>(draw.between(1, 9));
+        auto memory = memory_parts{};
+        auto const of = coded_operands<Codec, T>{codec, operands, elements, shift, memory, draw};
+        auto const out = small_numbers(to, draw, elements);
+        auto const out_at =
+            memory.add(std::span<std::byte const>{out}, shift * fssdp::bytes_of(to));
+        auto const how =
+            draw.chance(50) ? fssdp::write_mode::overwrite : fssdp::write_mode::accumulate;
+        auto const there = after_kernel(memory.bytes(), [&](cudaStream_t stream, std::byte* begin) {
+          auto sum = of.in(begin, begin + out_at);
+          sum.results = to;
+          sum.scale = 0.3;
+          sum.how = how;
+          return kernels.sum(stream, sum);
+        });
+        wrong += has_at(there, out_at, of.expected(to, out, 0.3, how)) ? 0 : 1;
+      }
   });
   REQUIRE(wrong == 0);
 }
