@@ -25,6 +25,7 @@ struct raw_options {
   std::string dtype = "fp32";
   std::string baseline = "none";
   std::string memory = "hot";
+  std::string piece_bytes = "0";
   std::string nic_per = "rank";
   std::vector<double> latency = {5e-6, 15e-6};
 };
@@ -36,7 +37,7 @@ template <class Choice>
 }
 
 /// "4M" is 4 MiB.
-[[nodiscard]] std::size_t size_from(std::string const& text) {
+[[nodiscard]] std::size_t size_from(std::string const& option, std::string const& text) {
   auto value = std::uint64_t{0};
   auto const* const end = text.data() + text.size();
   auto const [stop, error] = std::from_chars(text.data(), end, value);
@@ -47,7 +48,7 @@ template <class Choice>
   if (unit == "M" || unit == "MiB") shift = 20;
   if (unit == "G" || unit == "GiB") shift = 30;
   if (error != std::errc{} || shift < 0 || value > UINT64_MAX >> 31U)
-    throw std::invalid_argument{"--bytes " + text +
+    throw std::invalid_argument{option + ' ' + text +
                                 ": expected a whole number, alone or followed by K, M or G"};
   return static_cast<std::size_t>(value << static_cast<unsigned>(shift));
 }
@@ -91,6 +92,9 @@ void declare_manner(CLI::App& app, options& chosen, raw_options& raw) {
   add(app, how, "NAME", "--buffers", raw.memory,
       "hot: before each measured call there is one that is not measured;\ncold: the caches are "
       "emptied instead");
+  add(app, how, "SIZE", "--piece-bytes", raw.piece_bytes,
+      "Length of the pieces of an expert, about, where plans are scheduled;\n0: over MPI 64K, or a "
+      "64th of it if that is more; elsewhere what\nthe scheduler finds best");
   app.add_flag("!--messages", chosen.in_place,
                "Processes of a host send messages, and do not read each other's\nmemory in place")
       ->group(how);
@@ -134,7 +138,8 @@ void take_over(raw_options const& raw, options& chosen) {
     for (auto const each : cases::case_names) chosen.cases.push_back(*named<case_kind>(each));
   }
   chosen.bytes.clear();
-  for (auto const& text : raw.bytes) chosen.bytes.push_back(size_from(text));
+  for (auto const& text : raw.bytes) chosen.bytes.push_back(size_from("--bytes", text));
+  chosen.piece_bytes = size_from("--piece-bytes", raw.piece_bytes);
 }
 
 }  // namespace

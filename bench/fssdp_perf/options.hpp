@@ -31,7 +31,8 @@ struct options {
   std::uint64_t seed = 1;
   perf::baseline baseline = perf::baseline::none;
   perf::memory memory = perf::memory::hot;
-  bool in_place = true;  ///< ranks that are processes read each other's memory
+  std::size_t piece_bytes = 0;  ///< of a scheduled expert, about; 0: as piece_bytes() chooses
+  bool in_place = true;         ///< ranks that are processes read each other's memory
   bool check = false;
   bool json = false;
 
@@ -166,6 +167,9 @@ inline void validate(options const& of) {
   at_least("--iters", of.iterations, 1);
   at_most("--iters", of.iterations, 10'000'000);
   at_least("--warmup", of.warmup, 0);
+  require(of.piece_bytes == 0 || std::ranges::none_of(of.cases, is_of_blocks),
+          "--piece-bytes " + std::to_string(of.piece_bytes) +
+              ": expected 0 for arrays of blocks, whose parts have the same length in all plans");
   for (auto const bytes : of.bytes)
     require(bytes > 0 && bytes % size_of(of.dtype) == 0,
             "--bytes " + std::to_string(bytes) + ": expected a multiple of " +

@@ -49,6 +49,15 @@ namespace perf {
   return static_cast<std::size_t>(std::clamp(150e-6 * of.nic_bandwidth, 16'384.0, 262'144.0));
 }
 
+/// How an expert is cut; 0: as the scheduler finds best. Sockets share a link among all messages in
+/// flight, so that what is to be passed on arrives later than in a simulation, where one message
+/// follows the other. Short pieces make up for that.
+[[nodiscard]] inline std::size_t piece_bytes(options const& how, task const& of) {
+  if (how.piece_bytes != 0) return how.piece_bytes;
+  if (how.backend != backend::mpi || of.is_array()) return 0;
+  return std::max(of.most_bytes() / 64, least_piece(how, false));
+}
+
 /// The plan that is measured. Threads read each other's memory: on one node without ports of their
 /// own, whole chunks or blocks straight from their owners are best, and likewise processes, and
 /// streams that share devices. Where ports count, pieces: over NCCL a rank has those of a device to
@@ -56,7 +65,8 @@ namespace perf {
 [[nodiscard]] inline measured_plan plan_of(options const& how, task const& of) {
   auto const ports_count = how.simulate || how.rate > 0 || how.backend == backend::nccl ||
                            (how.backend == backend::mpi && how.nodes > 1);
-  auto const with = fssdp::schedule_options{.least_bytes = least_piece(how, of.is_array())};
+  auto const with = fssdp::schedule_options{.piece_bytes = piece_bytes(how, of),
+                                            .least_bytes = least_piece(how, of.is_array())};
   if (of.is_array()) {
     auto const blocks = fssdp::consecutive_blocks(of.rows);
     auto const& topo = of.placed.topology;

@@ -26,9 +26,9 @@ bool has(std::string const& text, char const* part) { return text.find(part) != 
 }  // namespace
 
 TEST_CASE("lists are split at commas, sizes have units, all cases are all cases") {
-  auto const line =
-      read({"--collective", "ag,rs", "--case", "all", "--bytes", "4096,256K,16M", "--baseline",
-            "mpi-broadcast", "--buffers", "cold", "--latency", "1e-6,2e-6", "--check"});
+  auto const line = read({"--collective", "ag,rs", "--case", "all", "--bytes", "4096,256K,16M",
+                          "--baseline", "mpi-broadcast", "--buffers", "cold", "--latency",
+                          "1e-6,2e-6", "--piece-bytes", "64K", "--check"});
   REQUIRE(line.chosen.has_value());
   auto const& of = *line.chosen;
   CHECK(of.collectives == std::vector{perf::collective::ag, perf::collective::rs});
@@ -38,6 +38,7 @@ TEST_CASE("lists are split at commas, sizes have units, all cases are all cases"
   CHECK(of.memory == perf::memory::cold);
   CHECK(of.link_latency == 1e-6);
   CHECK(of.nic_latency == 2e-6);
+  CHECK(of.piece_bytes == 64 << 10U);
   CHECK(of.check);
   CHECK(!of.json);
   CHECK(perf::expert_count(of) == 8);
@@ -54,6 +55,9 @@ TEST_CASE("an option that cannot be measured is an error that names it") {
   CHECK(has(refusal({"--case", "warm"}), "--case warm: expected one of pairs, hot, zipf"));
   CHECK(has(refusal({"--bytes", "4X"}), "--bytes 4X"));
   CHECK(has(refusal({"--bytes", "-4"}), "--bytes -4"));
+  CHECK(has(refusal({"--piece-bytes", "x"}), "--piece-bytes x: expected a whole number"));
+  CHECK(has(refusal({"--case", "hot,blocks", "--piece-bytes", "64K"}),
+            "--piece-bytes 65536: expected 0 for arrays of blocks"));
   CHECK(has(refusal({"--bytes", "6"}), "--bytes 6: expected a multiple of 4"));
   CHECK(has(refusal({"--bytes", "0"}), "--bytes 0"));
   CHECK(has(refusal({"--nodes", "5"}), "--nodes 5: expected at most --ranks, 4"));

@@ -23,7 +23,10 @@ enum class sender_order {
 
 /// How chunks are cut, which ranks may relay, how sums are formed, and how long to search.
 struct schedule_options {
-  std::size_t piece_bytes = 0;  ///< approximate; 0: chosen for chunk, placement and topology
+  /// Approximate; 0: chosen by simulation for chunk, placement and topology. Over sockets, where all
+  /// messages in flight share a link, shorter pieces are better than that: 64 KiB at 1 Gbit/s,
+  /// or a 64th of a chunk if that is more.
+  std::size_t piece_bytes = 0;
   /// The smallest size of a piece, unless the chunk is smaller. At 1 Gbit/s 64 KiB is better.
   std::size_t least_bytes = 256U << 10;
   /// The most bytes that a rank stores of pieces that it only relays, where an expert is one
