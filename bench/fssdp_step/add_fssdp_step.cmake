@@ -2,10 +2,10 @@
 # add_fssdp_step(<name> [mpi] [cuda] [nccl]): the program, with the sources for those that are named
 # and what refuses the others; the caller links them. With cuda or nccl it also has a source, or an
 # object, with what device_math.hpp declares.
-# Before it comes the library fssdp_step_parts: what the program and its tests have in common.
 include_guard(GLOBAL)
-add_library(fssdp_step_parts STATIC EXCLUDE_FROM_ALL)
-target_sources(fssdp_step_parts PRIVATE
+
+# What needs none of these libraries, and is tested by itself.
+add_library(fssdp_step_parts STATIC EXCLUDE_FROM_ALL
   ${CMAKE_CURRENT_LIST_DIR}/command_line.cpp ${CMAKE_CURRENT_LIST_DIR}/device_rank.cpp
   ${CMAKE_CURRENT_LIST_DIR}/iterations.cpp ${CMAKE_CURRENT_LIST_DIR}/thread_devices.cpp)
 target_include_directories(fssdp_step_parts PUBLIC

@@ -237,7 +237,7 @@ TEST_CASE("wherever ranks of moe_gpt are lost, the others go on as from a checkp
   auto const all = variations();
   auto known = std::vector<std::optional<references>>(all.size());
   auto watchdog = support::watchdog{std::chrono::seconds{300}};
-  auto const points = std::min(200, support::law_instances / 6 + 14);
+  auto const points = std::min(200, 2 * support::law_instances / 3);
   auto together = 0;
   for (int point = 0; point < points; ++point) {
     auto const which = static_cast<std::size_t>(point) % all.size();
