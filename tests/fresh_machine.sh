@@ -101,7 +101,7 @@ for suite in $suites; do
     copy_tree "$place/$suite"
     case $command in
       train) set -- sh examples/run.sh --steps 3 --quiet ;;
-      test) set -- sh tests/run.sh ;;
+      test) set -- sh tests/run.sh --programs ;;
     esac
     echo "== $suite: $*"
     began=$(date +%s)

@@ -1,9 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs the tests: sh tests/run.sh [--quick] [--sanitizers] [--full] [--werror]
+# Builds and runs the tests: sh tests/run.sh [--quick] [--programs] [--sanitizers] [--full] [--werror]
 #
-#   --quick       the default: every kind of test in one build, each law on 300 random instances.
-#                 10 to 20 minutes on two cores.
+#   --quick       the default: the library over every back end for processors that is here, each law on
+#                 300 random instances. 5 to 10 minutes on two cores.
+#   --programs    these and all others in the same build: the trainer and the other examples, the
+#                 benchmarks, several hosts, the Python package, and the back ends between GPUs on a
+#                 double of CUDA and NCCL. 10 to 20 minutes on two cores.
 #   --sanitizers  the library's tests under the address and undefined behaviour sanitizers, and
 #                 those with several threads under the thread sanitizer, with few element types. By
 #                 clang++, unless CXX is set. 10 to 20 minutes on two cores.
@@ -14,12 +17,13 @@
 #
 # Several kinds run one after the other. Installs what it needs on Debian and Ubuntu, if it may.
 set -u
-usage() { sed -n '3,16s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,19s/^# \{0,1\}//p' "$0"; }
 
-quick=no sanitizers=no full=no werror=no
+quick=no programs=no sanitizers=no full=no werror=no
 for argument; do
   case $argument in
     --quick) quick=yes ;;
+    --programs) programs=yes ;;
     --sanitizers) sanitizers=yes ;;
     --full) full=yes ;;
     --werror) werror=yes ;;
@@ -27,7 +31,7 @@ for argument; do
     *) echo "run.sh: unknown argument '$argument'" >&2; usage >&2; exit 1 ;;
   esac
 done
-[ $sanitizers$full = nono ] && quick=yes
+[ $programs$sanitizers$full = nonono ] && quick=yes
 cd -- "$(dirname -- "$0")/.." || exit 1
 
 # shellcheck source=cmake/progress.sh
@@ -65,22 +69,27 @@ failed=0
 skipped=0
 prefix=''
 
+folder_of() {  # folder_of PRESET: quick is a part of what test builds
+  case $1 in quick) echo build/test ;; *) echo "build/$1" ;; esac
+}
+
 build() {  # build PRESET [CMAKE-ARGUMENT...]
   preset=$1
+  folder=$(folder_of "$1")
   shift
-  mkdir -p "build/$preset"
+  mkdir -p "$folder"
   build_began=$(now)
   echo "== $preset: configuring"
-  if ! cmake --preset "$preset" "$@" >"build/$preset/configure.log" 2>&1; then
-    cat "build/$preset/configure.log"
+  if ! cmake --preset "${folder#build/}" "$@" >"$folder/configure.log" 2>&1; then
+    cat "$folder/configure.log"
     echo "== $preset: cannot be configured"
     failed=$((failed + 1))
     return 1
   fi
   # shellcheck disable=SC2086  # the prefix is a command and its arguments
-  if ! with_progress build "== $preset: building" "build/$preset/build.log" \
+  if ! with_progress build "== $preset: building" "$folder/build.log" \
     $prefix cmake --build --preset "$preset" --parallel "$jobs"; then
-    echo "== $preset: does not build; everything that was printed: build/$preset/build.log"
+    echo "== $preset: does not build; everything that was printed: $folder/build.log"
     failed=$((failed + 1))
     return 1
   fi
@@ -88,7 +97,8 @@ build() {  # build PRESET [CMAKE-ARGUMENT...]
 }
 
 check() {  # check PRESET: runs the tests of a preset and counts
-  log=build/$1/test.log
+  folder=$(folder_of "$1")
+  log=$folder/test.log
   check_began=$(now)
   # shellcheck disable=SC2086
   with_progress tests "== $1: testing" "$log" \
@@ -108,7 +118,7 @@ check() {  # check PRESET: runs the tests of a preset and counts
   echo "== $1: $((total - wrong - left)) of $total tests passed, $wrong failed, $left skipped" \
     "in $(duration $(($(now) - check_began)))"
   sed -n 's/^.*Test *#[0-9]*: \(.*[^ .]\) *\.*\*\*\*Skipped.*/   skipped: \1/p' "$log"
-  sed -n 's/^this test is skipped: /   because /p' "build/$1/Testing/Temporary/LastTest.log" | sort -u
+  sed -n 's/^this test is skipped: /   because /p' "$folder/Testing/Temporary/LastTest.log" | sort -u
   sed -n 's/^.*Test *#[0-9]*: \(.*[^ .]\) *\.*\*\*\*\([A-Z].*\)/   failed: \1 (\2)/p' "$log" |
     grep -v Skipped
 }
@@ -125,10 +135,10 @@ find_prefix() {  # find_prefix COMPILER
 }
 
 strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=$werror
-if [ $quick = yes ]; then
-  preset='test'
-  [ $werror = no ] || preset=strict
-  build "$preset" && check "$preset"
+if [ $programs = yes ]; then
+  build test $strict && check test
+elif [ $quick = yes ]; then
+  build quick $strict && check quick
 fi
 if [ $full = yes ]; then
   strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=yes
