@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds what the back end over PyTorch's process groups needs: FSSDP_C10D_INCLUDE_DIRS,
-# FSSDP_C10D_LIBRARIES, and FSSDP_C10D_LACKS, the names of what is not found. Looks at the torch of the
-# Python that is active, then where the system keeps it. Not by find_package(Torch), which ends the
-# configuration where torch was built with CUDA and there is no nvcc.
+# FSSDP_C10D_LIBRARIES, FSSDP_C10D_DEFINITIONS, and FSSDP_C10D_LACKS, the names of what is not found. Looks
+# at the torch of the Python that is active, then where the system keeps it. Not by find_package(Torch),
+# which ends the configuration where torch was built with CUDA and there is no nvcc.
 if(NOT FSSDP_TORCH_INCLUDE_DIR OR NOT FSSDP_TORCH_CPU_LIBRARY OR NOT FSSDP_C10_LIBRARY)
   set(_fssdp_python ${Python3_EXECUTABLE} ${Python_EXECUTABLE})  # if the project has chosen one
   if(NOT _fssdp_python)
@@ -30,6 +30,15 @@ mark_as_advanced(FSSDP_TORCH_INCLUDE_DIR FSSDP_TORCH_CPU_LIBRARY FSSDP_C10_LIBRA
 set(FSSDP_C10D_INCLUDE_DIRS
   ${FSSDP_TORCH_INCLUDE_DIR} ${FSSDP_TORCH_INCLUDE_DIR}/torch/csrc/api/include)
 set(FSSDP_C10D_LIBRARIES ${FSSDP_TORCH_CPU_LIBRARY} ${FSSDP_C10_LIBRARY})
+# Wheels of torch 2.6 and older have the strings of before C++11, which libstdc++ still offers: all that is
+# linked together with such a torch has to be compiled for them, too.
+set(FSSDP_C10D_DEFINITIONS "")
+if(FSSDP_C10_LIBRARY)
+  file(STRINGS ${FSSDP_C10_LIBRARY} _fssdp_old_strings REGEX "^_ZNK3c106Device3strEv$" LIMIT_COUNT 1)
+  if(_fssdp_old_strings)
+    set(FSSDP_C10D_DEFINITIONS _GLIBCXX_USE_CXX11_ABI=0)
+  endif()
+endif()
 set(FSSDP_C10D_LACKS "")
 if(NOT FSSDP_TORCH_INCLUDE_DIR)
   list(APPEND FSSDP_C10D_LACKS torch/csrc/distributed/c10d/ProcessGroup.hpp)
@@ -39,4 +48,10 @@ if(NOT FSSDP_TORCH_CPU_LIBRARY)
 endif()
 if(NOT FSSDP_C10_LIBRARY)
   list(APPEND FSSDP_C10D_LACKS libc10)
+endif()
+get_directory_property(_fssdp_definitions COMPILE_DEFINITIONS)
+if(FSSDP_C10D_DEFINITIONS AND
+   NOT "${CMAKE_CXX_FLAGS} ${_fssdp_definitions}" MATCHES "${FSSDP_C10D_DEFINITIONS}")
+  list(APPEND FSSDP_C10D_LACKS
+    "add_compile_definitions(${FSSDP_C10D_DEFINITIONS}), as this torch was compiled")
 endif()
