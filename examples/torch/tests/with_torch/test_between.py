@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch._dynamo  # what optimizers import: once, before ranks are forked
 import torch.distributed as dist
-from test_experts import SHAPE, choices, make, together
+from test_experts import SHAPE, beside_fully_shard, choices, make, together
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -729,12 +729,7 @@ def dense_alone(rank: int, kind: str) -> float:
     return largest
 
 
-fully_shard_on_cpus = pytest.mark.skipif(
-    not hasattr(torch.cpu.Stream, "record_event"), reason="fully_shard of this torch (2.6) needs a GPU"
-)
-
-
-@pytest.mark.parametrize("kind", ["ddp", pytest.param("fully_shard", marks=fully_shard_on_cpus), "each step"])
+@pytest.mark.parametrize("kind", ["ddp", pytest.param("fully_shard", marks=beside_fully_shard), "each step"])
 def test_dense_parameters_alone(kind: str) -> None:
     assert max(run_ranks(4, dense_alone, kind)) < 1e-6
 

@@ -5,12 +5,11 @@ process that knows nothing of ranks."""
 from __future__ import annotations
 
 import functools
-import inspect
 from typing import Any
 
 import pytest
 import torch
-from torch.distributed.fsdp import fully_shard
+from test_experts import beside_fully_shard
 from trainer.ranks import run_ranks
 
 from trainer.model import Shape
@@ -45,12 +44,9 @@ def test_plain_expert_parallelism_is_what_one_process_does() -> None:
 
 
 def ways(*options: dict[str, Any]) -> Any:
-    """Those with FSDP2 need one that takes parameters which it leaves alone (torch 2.7)."""
-    has_ignored = "ignored_params" in inspect.signature(fully_shard).parameters
-    missing = pytest.mark.skipif(not has_ignored, reason="fully_shard has no ignored_params")
     return pytest.mark.parametrize(
         "options",
-        [pytest.param(o, marks=[missing] if o["dense"] == "fsdp2" else []) for o in options],
+        [pytest.param(o, marks=[beside_fully_shard] if o["dense"] == "fsdp2" else []) for o in options],
         ids=lambda options: "-".join(str(value) for value in options.values()),
     )
 
