@@ -53,5 +53,5 @@ get_directory_property(_fssdp_definitions COMPILE_DEFINITIONS)
 if(FSSDP_C10D_DEFINITIONS AND
    NOT "${CMAKE_CXX_FLAGS} ${_fssdp_definitions}" MATCHES "${FSSDP_C10D_DEFINITIONS}")
   list(APPEND FSSDP_C10D_LACKS
-    "add_compile_definitions(${FSSDP_C10D_DEFINITIONS}), as this torch was compiled")
+    "the definition ${FSSDP_C10D_DEFINITIONS} (add_compile_definitions), with which this torch was built")
 endif()

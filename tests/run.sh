@@ -5,8 +5,8 @@
 #   --quick       the default: the library over every back end for processors that is here, each law on
 #                 300 random instances. 5 to 10 minutes on two cores.
 #   --programs    these and all others in the same build: the trainer and the other examples, the
-#                 benchmarks, several hosts, the Python package, and the back ends between GPUs on a
-#                 double of CUDA and NCCL. 10 to 20 minutes on two cores.
+#                 benchmarks, several hosts, the Python package, all components as installed, and
+#                 the back ends between GPUs on a double of CUDA and NCCL. 10 to 25 minutes.
 #   --sanitizers  the library's tests under the address and undefined behaviour sanitizers, and
 #                 those with several threads under the thread sanitizer, with few element types. By
 #                 clang++, unless CXX is set. 10 to 20 minutes on two cores.

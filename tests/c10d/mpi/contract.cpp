@@ -6,13 +6,12 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupMPI.hpp>
 
-#include <exception>
-#include <stdexcept>
 #include <vector>
 
 #include "catch.hpp"
 #include "contract/communicator_contract.hpp"
 #include "fssdp/comm/c10d.hpp"
+#include "fssdp/comm/mpi.hpp"
 #include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/stream/host_stream.hpp"
 #include "mpi/processes.hpp"
@@ -44,18 +43,11 @@ struct mpi_groups {
   static int most_ranks() { return processes().size(); }
   static long total(long here) { return processes().total(here); }
   static void run(contract::world const& of, contract::work_of<communicator> const& work) {
-    auto const world = processes().first(of.ranks);
-    auto const make = [&] { return group_of(world); };
-    auto thrown = std::exception_ptr{};
-    if (processes().rank() < of.ranks) try {
-        auto comm = c10d_communicator{make(), {.deadline = of.deadline, .make_group = make}};
-        work(comm);
-      } catch (...) {
-        thrown = std::current_exception();
-      }
-    auto const failed = processes().total(thrown ? 1 : 0);
-    if (thrown) std::rethrow_exception(thrown);
-    if (failed != 0) throw std::runtime_error{"another process has failed"};
+    (void)mpi_tests::sum_over(of.ranks, {}, [&](fssdp::mpi_communicator& world) {
+      auto const make = [&] { return group_of(world.handle()); };
+      auto comm = c10d_communicator{make(), {.deadline = of.deadline, .make_group = make}};
+      return work(comm), 0;
+    });
   }
 };
 
