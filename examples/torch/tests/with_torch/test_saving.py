@@ -12,6 +12,9 @@ import torch.distributed.checkpoint as dcp
 from trainer.ranks import run_ranks
 from test_experts import SOLVERS, choices, make, together
 
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
 import fssdp
 from fssdp.torch import shard_experts
 from fssdp.torch.checkpoint import saves_rows
@@ -106,3 +109,48 @@ def test_a_model_that_is_not_sharded_loads_it(tmp_path: Path, stacked: bool) -> 
     first = make(stacked=stacked).state_dict()
     assert whole.keys() == first.keys()
     assert all((whole[name] - first[name]).abs().amin() > 0.001 for name in whole)
+
+
+def whole_model(rank: int, ranks: int, folder: str, begins: bool) -> list[float]:
+    """A dense layer and experts, whose states torch names. Returns losses after saving, or loading."""
+    torch.manual_seed(11)
+    model = nn.ModuleDict({"dense": nn.Linear(6, 6).double(), "layers": make()})
+    experts = shard_experts(list(model["layers"]), solver=SOLVERS["sparse"])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+
+    def step() -> float:
+        x, index, weights = choices(7, tokens=12)
+        mine = slice(12 * rank // ranks, 12 * (rank + 1) // ranks)
+        out = together(model["layers"], model["dense"](x[mine]), index[mine], weights[mine])
+        loss = out.square().sum() * 0.01 * ranks
+        loss.backward()
+        experts.step()
+        for p in model["dense"].parameters():
+            torch.distributed.all_reduce(p.grad)
+            p.grad /= ranks
+        optimizer.step()
+        optimizer.zero_grad()
+        total = loss.detach() / ranks
+        torch.distributed.all_reduce(total)
+        return float(total)
+
+    if begins:
+        for _ in range(2):
+            step()
+    states = get_state_dict(model, optimizer)
+    if begins:
+        dcp.save(dict(zip(("model", "optimizer"), states)), checkpoint_id=folder)
+    else:
+        for p in model.parameters():
+            p.detach().zero_()
+        dcp.load(dict(zip(("model", "optimizer"), states)), checkpoint_id=folder)
+        set_state_dict(model, optimizer, model_state_dict=states[0], optim_state_dict=states[1])
+    return [step() for _ in range(3)]
+
+
+def test_model_and_optimizer_go_to_other_ranks_by_torchs_names(tmp_path: Path) -> None:
+    folder = str(tmp_path / "saved")
+    expected = run_ranks(2, whole_model, 2, folder, True)[0]
+    for ranks in (1, 3):
+        found = run_ranks(ranks, whole_model, ranks, folder, False)[0]
+        assert found == pytest.approx(expected, rel=1e-12)

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from .. import Everywhere, HeterogeneousSharding, Layout, OwnersOnly, Topology, make_plan
 from .. import table_layout
@@ -19,11 +21,19 @@ from ..errors import ArgumentError
 from ..solvers import PlacementSolver, ShardingSolver
 from . import _torch
 from .between import Between
-from .checkpoint import announce_shards, make_state, named_state
+from .checkpoint import (
+    announce_shards,
+    gather_state,
+    make_state,
+    moments_of,
+    named_state,
+    spread_state,
+    state_of,
+)
 from .collectives import sparse_all_gather
 from .communicator import Communicator, duplicate_group
 from .layer import Compute, LayerLinks, LayerState, ShardedLayer
-from .shards import ModuleShards, StackedShards, device_of, make_shards, moments_of
+from .shards import ModuleShards, MomentName, StackedShards, State, device_of, make_shards
 
 __all__ = ["ShardedExperts", "shard_experts"]
 
@@ -195,6 +205,7 @@ class ShardedExperts:
         self._make_materializer(options, one_piece)
         self._link(options, one_piece)
         announce_shards(self)
+        _watch_optimizers(self)
         if self.between is not None:
             self.between.add_experts(self)
 
@@ -243,8 +254,8 @@ class ShardedExperts:
 
     def _link(self, options: dict[str, Any], one_piece: bool) -> None:
         self.states = []
-        module = self.shards.template if isinstance(self.shards, ModuleShards) else None
         for index, layer in enumerate(self.layers):
+            template = self.shards.templates[index] if isinstance(self.shards, ModuleShards) else None
             state = LayerState(
                 index,
                 self.device,
@@ -258,7 +269,28 @@ class ShardedExperts:
             self.states.append(state)
             kind = type(layer)
             layer.__class__ = type(f"Sharded{kind.__name__}", (ShardedLayer, kind), {})
-            object.__setattr__(layer, "fssdp", LayerLinks(self, state, module, options["compute"]))
+            object.__setattr__(layer, "fssdp", LayerLinks(self, state, template, options["compute"]))
+
+    def check_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Raises if a step of this optimizer would pass over experts that have gradients."""
+        stepped = [p for group in optimizer.param_groups for p in group["params"]]
+        if isinstance(self.shards, StackedShards) and any(map(self.shards.replaced, stepped)):
+            raise ArgumentError(
+                "the optimizer has parameters of experts from before shard_experts; expected one that is "
+                "made afterwards"
+            )
+        if not self._has_gradients():
+            return
+        own = {id(p) for p in self.parameters()}
+        if any(id(p) in own for p in stepped):
+            raise ArgumentError(
+                "a step of the optimizer, while gradients of experts are not with their owners; expected "
+                "experts.step() before it"
+            )
+
+    def _has_gradients(self) -> bool:
+        """Whether there were backward passes since the last step."""
+        return any(state.waiting or state.reduced for state in self.states)
 
     @property
     def layouts(self) -> list[Layout]:
@@ -307,6 +339,7 @@ class ShardedExperts:
             if state.waiting:
                 state.reduce()
         metrics = self.materializer.step()
+        self.shards.forget_versions()
         self.iteration += 1
         if any(state.reduced for state in self.states):
             self._finish_gradients()
@@ -350,16 +383,21 @@ class ShardedExperts:
     ) -> Tensor:
         """Clips the gradients of all experts and of other parameters by the norm of all together.
 
+        torch's own function would take a norm of each rank's experts, another one on each rank.
+
         Args:
             max_norm: of the gradients of all ranks' experts and of the others.
-            others: parameters that every rank has, or DTensors: the dense part of the model.
+            others: parameters that every rank has, or DTensors: the dense part of the model. Experts
+                among them count once, so ``model.parameters()`` will do.
             norm_type: as in torch.nn.utils.clip_grad_norm_.
 
         Returns:
             The norm before.
         """
+        experts = {id(p) for p in self.parameters()}
         own = [p for p in self.parameters() if p.grad is not None]
-        others = [p for p in others if p.grad is not None]
+        listed = [others] if isinstance(others, Tensor) else others
+        others = [p for p in listed if p.grad is not None and id(p) not in experts]
         infinite = math.isinf(norm_type)
         mine = _power_of_norm([p.grad for p in own], norm_type, self.device)
         dist.all_reduce(
@@ -385,17 +423,18 @@ class ShardedExperts:
 
     def reshard(
         self,
-        optimizer: torch.optim.Optimizer | None = None,
+        optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None = None,
         layouts: Sequence[Layout] | None = None,
         *,
         solver: ShardingSolver = HeterogeneousSharding(),
     ) -> bool:
-        """Moves experts to other owners, together with their optimizer state. Call it after the optimizer's step.
+        """Moves experts to other owners, with their optimizer state, after the optimizer's step.
 
         Parameters stay the same objects, and hold other experts afterwards.
 
         Args:
-            optimizer: the one of the experts.
+            optimizer: the one of the experts, or several; None if it keeps nothing, as SGD without
+                momentum: otherwise experts would get the momentum of others.
             layouts: of each layer; by default what the solver says about the expected loads.
             solver: who owns what.
 
@@ -403,7 +442,8 @@ class ShardedExperts:
             Whether any expert has moved.
 
         Raises:
-            ArgumentError: if a rank would own more or fewer experts than now.
+            ArgumentError: if a rank would own more or fewer experts than now, or the optimizer keeps
+                something that is neither a number nor of the shape of its parameter.
         """
         if layouts is None:
             topology = self.topology or Topology(ranks=self.tokens.size)
@@ -412,14 +452,16 @@ class ShardedExperts:
         self.shards.require_room(layouts)
         if list(layouts) == self.layouts:
             return False
-        names = self._moments(optimizer)
+        optimizers = _listed(optimizer)
+        names = self._moments(optimizers)
+        state = state_of(optimizers, list(self.parameters()))
         moved = self.shards.weights()
         if names:
-            moved += self.shards.moments(optimizer, names)
+            moved += self.shards.moments(state, names)
         if self.between is not None:
             moved += self.between.memory_of_experts(self.device)
         self.materializer.reshard(list(layouts), moved)
-        self.shards.rearrange(layouts, optimizer, names)
+        self.shards.rearrange(layouts, state, names)
         if self.between is not None:
             self.between.take_memory_of_experts(layouts)
         return True
@@ -432,14 +474,20 @@ class ShardedExperts:
         flat = self.between.sum_counts([load for of_layer in loads for load in of_layer])
         return [flat[l * self.experts : (l + 1) * self.experts] for l in range(len(loads))]
 
-    def _moments(self, optimizer: torch.optim.Optimizer | None) -> list[str]:
-        """The names of what the optimizer keeps; a rank without experts takes those of other ranks."""
-        if optimizer is None:
-            return []
+    def _moments(self, optimizers: Sequence[torch.optim.Optimizer]) -> list[MomentName]:
+        """What the optimizers keep for each element of a tensor of an expert, on any rank. Parameters
+        that have no state yet, of a tensor of which others have it, get one."""
         found: list[Any] = [None] * self.tokens.size
-        names = moments_of([*self.parameters()], optimizer)
-        dist.all_gather_object(found, names, group=self.group)
-        return sorted({name for of_rank in found for name in of_rank})
+        dist.all_gather_object(found, moments_of(self, optimizers), group=self.group)
+        names = sorted({name for of_rank, _ in found for name in of_rank})
+        for of_rank, (_, problem) in enumerate(found):
+            if problem:
+                raise ArgumentError(f"reshard: {problem}, on rank {of_rank}")
+        tensors = {tensor for tensor, _ in names}
+        used = [part.parameter for part in self.shards.parts() if part.tensor in tensors]
+        for optimizer in optimizers:
+            make_state(optimizer, used)
+        return names
 
     def full_tensors(self, model: nn.Module | None = None) -> dict[str, Tensor]:
         """All experts, on every rank, by the names that they had before sharding.
@@ -462,7 +510,18 @@ class ShardedExperts:
         return result
 
     def load_full_tensors(self, tensors: Mapping[str, Tensor], model: nn.Module | None = None) -> None:
-        """Loads this rank's experts from ``full_tensors`` or the state of an unsharded model."""
+        """Loads this rank's experts from ``full_tensors`` or the state of an unsharded model. Every rank
+        calls it, between iterations; after forward passes that evaluate it ends theirs.
+
+        Raises:
+            ArgumentError: between a backward pass and ``step``.
+        """
+        if self._has_gradients():
+            raise ArgumentError(
+                "load_full_tensors between a backward pass and step(); expected it after step()"
+            )
+        if any(state.seen for state in self.states):  # what was gathered is no longer right
+            self.step(exchange=False)
         prefixes = self.prefixes(model)
         with torch.no_grad():
             for part in self.shards.parts():
@@ -487,15 +546,43 @@ class ShardedExperts:
         make_state(optimizer, list(self.parameters()))
         return named_state(self, optimizer, self.prefixes(model))
 
+    def full_optimizer_tensors(
+        self, optimizer: torch.optim.Optimizer, model: nn.Module | None = None
+    ) -> dict[str, Tensor]:
+        """What an optimizer keeps of all experts, on every rank, by the names of ``full_tensors`` and
+        its own: "w1.exp_avg". Numbers are those of the rank that owns an expert.
+
+        Args:
+            optimizer: the one of the experts.
+            model: whose names; by default those of the layers, "0.", "1.", ...
+        """
+        make_state(optimizer, list(self.parameters()))
+        return gather_state(self, optimizer, self.prefixes(model))
+
+    def load_full_optimizer_tensors(
+        self,
+        tensors: Mapping[str, Tensor],
+        optimizer: torch.optim.Optimizer,
+        model: nn.Module | None = None,
+    ) -> None:
+        """Loads what an optimizer keeps of this rank's experts from ``full_optimizer_tensors``, also of
+        another number of ranks."""
+        make_state(optimizer, list(self.parameters()))
+        spread_state(self, optimizer, self.prefixes(model), tensors)
+
     def own_tensor(self, layer: int, tensor: int) -> Tensor:
         """[owned, ...], not copied where parameters are stacked."""
+        return self.own_rows(layer, tensor, lambda p: p.detach())
+
+    def own_rows(self, layer: int, tensor: int, value: Callable[[nn.Parameter], Tensor]) -> Tensor:
+        """[owned, ...] of a value that is shaped as its parameter."""
         parts = [p for p in self.shards.parts() if (p.layer, p.tensor) == (layer, tensor)]
         if isinstance(self.shards, StackedShards):
-            return parts[0].parameter.detach()
+            return value(parts[0].parameter)
         t = self.shards.tensors[tensor]
         if not parts:
             return torch.empty((0, *t.shape), dtype=t.dtype, device=self.device)
-        return torch.stack([p.parameter.detach() for p in parts])
+        return torch.stack([value(p.parameter) for p in parts])
 
     def prefixes(self, model: nn.Module | None) -> list[str]:
         if model is None:
@@ -505,6 +592,25 @@ class ShardedExperts:
         if None in found:
             raise ArgumentError(f"layer {found.index(None)} is not a module of this model")
         return [f"{name}." if name else "" for name in found]
+
+
+def _watch_optimizers(experts: ShardedExperts) -> None:
+    """Any optimizer may have the experts' parameters: each tells before it makes a step."""
+    watching = weakref.ref(experts)
+
+    @torch.compiler.disable
+    def check(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        found = watching()
+        if found is not None:
+            found.check_optimizer(optimizer)
+
+    weakref.finalize(experts, register_optimizer_step_pre_hook(check).remove)
+
+
+def _listed(optimizer: Any) -> list[torch.optim.Optimizer]:
+    if optimizer is None:
+        return []
+    return [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
 
 
 def even_blocks(layers: int, experts: int, ranks: int) -> list[Layout]:

@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from ..errors import ArgumentError
 from . import _torch
 from .communicator import Communicator
 from .moves import move
-from .shards import TensorOf
+from .shards import Elsewhere, TensorOf
 
 __all__ = ["Compute", "LayerState", "ShardedLayer"]
 
@@ -36,6 +37,7 @@ class _Dispatch(Function):
         return move(comm, plan, rows, False)[0]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         comm, plan = ctx.rest
         return move(comm, plan, gradient, True)[0], None, None
@@ -56,6 +58,7 @@ class _Combine(Function):
         return move(comm, plan, rows, True)[0]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         comm, plan = ctx.rest
         return move(comm, plan, gradient, False)[0], None, None
@@ -74,6 +77,7 @@ class _Enter(Function):
         return rows.view_as(rows)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         ctx.visit.after_backward()
         return gradient, None, None
@@ -88,6 +92,7 @@ class _Leave(Function):
         return rows.view_as(rows)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         ctx.visit.before_backward()
         return gradient, None
@@ -144,6 +149,7 @@ class LayerState:
         self._users += 1
         self.look()
 
+    @torch.inference_mode(False)  # the views are for later passes, too
     def look(self) -> None:
         """Looks up where the experts are now."""
         held = self.materializer.held(self.index)
@@ -226,6 +232,7 @@ class Visit:
         self.iteration = layer.fssdp.shared.iteration
         self.number = self.state.next_number()
         self.leaves: list[list[Tensor]] = []
+        self.hooks: list[Any] = []
 
     def before_backward(self) -> None:
         shared = self.layer.fssdp.shared
@@ -241,12 +248,14 @@ class Visit:
         for i, leaves in enumerate(self.leaves):
             for leaf, partial in zip(leaves, partials, strict=True):
                 if leaf.requires_grad:
-                    _add_up_in(leaf, partial if self.state.in_one_piece else partial[i])
+                    self._add_up_in(leaf, partial if self.state.in_one_piece else partial[i])
 
     def after_backward(self) -> None:
         for leaf in (leaf for leaves in self.leaves for leaf in leaves):
             leaf.grad = None
-        self.leaves = []
+        for hook in self.hooks:
+            hook.remove()
+        self.hooks = []
         self.state.release(self.number)
         if not self.trains:
             return
@@ -255,17 +264,17 @@ class Visit:
             self.state.reduce()
 
 
-def _add_up_in(leaf: Tensor, partial: Tensor) -> None:
-    """Makes autograd add the gradient of a leaf to this memory."""
-    if leaf.dtype == partial.dtype:
-        leaf.grad = partial
-        return
+    def _add_up_in(self, leaf: Tensor, partial: Tensor) -> None:
+        """Makes autograd add the gradient of a leaf to this memory, in this backward pass."""
+        if leaf.dtype == partial.dtype:
+            leaf.grad = partial
+            return
 
-    def add(of: Tensor) -> None:
-        partial.add_(of.grad)
-        of.grad = None
+        def add(of: Tensor) -> None:
+            partial.add_(of.grad)
+            of.grad = None
 
-    leaf.register_post_accumulate_grad_hook(add)
+        self.hooks.append(leaf.register_post_accumulate_grad_hook(add))
 
 
 class LayerLinks:
@@ -274,12 +283,12 @@ class LayerLinks:
     Attributes:
         shared: what all layers have in common.
         state: of this layer.
-        module: computes one expert, for a ModuleList; None for stacked parameters.
+        template: computes an expert of another rank, for a ModuleList; None for stacked parameters.
         compute: given by the user, or None.
     """
 
-    def __init__(self, shared: Any, state: LayerState, module: Any, compute: Compute | None) -> None:
-        self.shared, self.state, self.module, self.compute = shared, state, module, compute
+    def __init__(self, shared: Any, state: LayerState, template: Any, compute: Compute | None) -> None:
+        self.shared, self.state, self.template, self.compute = shared, state, template, compute
 
 
 class ShardedLayer(nn.Module):
@@ -300,16 +309,63 @@ class ShardedLayer(nn.Module):
 
         Returns:
             [tokens, width].
+
+        Raises:
+            ArgumentError: shapes that do not fit, experts that do not exist.
         """
+        self._check_choices(tokens, experts, weights)
         per_token = experts.shape[1]
         chosen = experts.reshape(-1)
         order = chosen.argsort(stable=True)
-        counts = chosen.bincount(minlength=self.fssdp.shared.experts)
+        counts = self._counts_of(chosen)
         rows = self.on_rows(tokens[order // per_token], counts)
         back = torch.empty_like(order)
         back[order] = torch.arange(order.numel(), device=order.device)
         rows = rows[back].view(*experts.shape, rows.shape[1])
         return (rows * weights.unsqueeze(-1)).sum(1).to(tokens.dtype)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise ArgumentError(
+            f"layer {self.fssdp.state.index} is sharded and cannot be copied; expected a copy made before "
+            "shard_experts, or of what full_tensors() returns"
+        )
+
+    def _check_choices(self, tokens: Tensor, experts: Tensor, weights: Tensor) -> None:
+        layer = f"layer {self.fssdp.state.index}"
+        if tokens.dim() != 2:
+            raise ArgumentError(
+                f"{layer}: tokens are {list(tokens.shape)}; expected [tokens, width], as by flatten(0, -2)"
+            )
+        if experts.dim() != 2 or experts.shape[0] != tokens.shape[0]:
+            raise ArgumentError(
+                f"{layer}: the chosen experts are {list(experts.shape)}; expected "
+                f"[{tokens.shape[0]}, per_token]"
+            )
+        if experts.is_floating_point() or experts.dtype == torch.bool:
+            raise ArgumentError(
+                f"{layer}: the chosen experts are of {experts.dtype}; expected whole numbers"
+            )
+        if weights.shape != experts.shape:
+            raise ArgumentError(
+                f"{layer}: the weights are {list(weights.shape)}; expected {list(experts.shape)}, one for "
+                "each chosen expert"
+            )
+
+    def _counts_of(self, chosen: Tensor) -> Tensor:
+        """Rows of each expert."""
+        expected = f"expected numbers from 0 to {self.fssdp.shared.experts - 1}"
+        try:
+            counts = chosen.bincount(minlength=self.fssdp.shared.experts)
+        except RuntimeError as error:
+            raise ArgumentError(
+                f"layer {self.fssdp.state.index}: expert {int(chosen.min())} is chosen; {expected}, and "
+                "the weight 0 for tokens that are dropped"
+            ) from error
+        if counts.numel() > self.fssdp.shared.experts:
+            raise ArgumentError(
+                f"layer {self.fssdp.state.index}: expert {counts.numel() - 1} is chosen; {expected}"
+            )
+        return counts
 
     def on_rows(self, rows: Tensor, counts: Tensor | Sequence[int]) -> Tensor:
         """The outputs of the experts for rows.
@@ -319,7 +375,7 @@ class ShardedLayer(nn.Module):
             counts: rows of each expert: [experts].
 
         Returns:
-            [rows, width], in the same order.
+            [rows, width], in the same order and of the same type.
 
         Raises:
             ArgumentError: counts that do not fit the experts or the rows.
@@ -332,6 +388,7 @@ class ShardedLayer(nn.Module):
             raise ArgumentError(f"rows of {len(numbers)} experts; expected {shared.experts}")
         if sum(numbers) != rows.shape[0]:
             raise ArgumentError(f"{rows.shape[0]} rows; expected {sum(numbers)}, as the counts say")
+        shared.shards.check(state.index)
         dtype = rows.dtype
         if shared.compute_type is not None:
             rows = rows.to(shared.compute_type)
@@ -353,7 +410,7 @@ class ShardedLayer(nn.Module):
                 shared.routing,
                 shared.topology,
             )
-            if self.training and not again:
+            if torch.is_grad_enabled() and not again:
                 state.materializer.record(state.index, all_counts.loads(), plan.device_loads)
             if shared.between is not None and trains and not again:
                 state.add_loads(all_counts.loads())
@@ -362,7 +419,12 @@ class ShardedLayer(nn.Module):
             anchor = shared.anchor if trains else received.new_empty(0)
             entered = _Enter.apply(received, anchor, visit)
             done = self._compute(visit.leaves, entered, _torch.group_rows(plan))
-            left = _Leave.apply(done, visit)
+            if done.shape != entered.shape:
+                raise ArgumentError(
+                    f"layer {state.index}: the experts made {list(done.shape)} of rows "
+                    f"{list(entered.shape)}; expected the same shape"
+                )
+            left = _Leave.apply(done.to(entered.dtype), visit)  # which other ranks know, too
         finally:
             state.release(visit.number)
         return _Combine.apply(left, shared.tokens, plan).to(dtype)
@@ -373,14 +435,27 @@ class ShardedLayer(nn.Module):
         names = [t.name for t in self.fssdp.state.tensors]
         if self.fssdp.compute is not None:
             return self.fssdp.compute(dict(zip(names, leaves[0], strict=True)), rows, counts)
-        if self.fssdp.module is None:
+        if self.fssdp.template is None:
             return self._as_before(dict(zip(names, leaves[0], strict=True)), rows, counts)
         done = []
-        with _Swapped(self.fssdp.module, names) as swapped:
-            for part, of_expert in zip(rows.split(counts), leaves, strict=True):
-                if part.shape[0] > 0:
+        self._set_modes()
+        held = self.fssdp.state.held
+        for expert, part, of_expert in zip(held, rows.split(counts), leaves, strict=True):
+            if part.shape[0] > 0:
+                own = self[expert]  # type: ignore[index]  # a ModuleList
+                module = self.fssdp.template if isinstance(own, Elsewhere) else own
+                with _Swapped(module, names) as swapped:
                     done.append(swapped(of_expert, part))
         return torch.cat(done)
+
+    def _set_modes(self) -> None:
+        """Experts of other ranks train or evaluate as those of this rank."""
+        own = next((e for e in self.children() if not isinstance(e, Elsewhere)), None)
+        if own is None:
+            self.fssdp.template.train(self.training)
+            return
+        for module, like in zip(self.fssdp.template.modules(), own.modules(), strict=True):
+            module.training = like.training
 
     def _as_before(self, tensors: dict[str, Tensor], rows: Tensor, counts: list[int]) -> Tensor:
         """Calls the original forward of the module, with the experts that this rank holds."""
