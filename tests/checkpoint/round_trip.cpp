@@ -107,7 +107,8 @@ TEST_CASE("several parts, layers, a state and owners are loaded as they were sav
           fssdp::table_layout{
               {.ranks = 2},
               {fssdp::rank_id{1}, fssdp::rank_id{0}, fssdp::rank_id{1}, fssdp::rank_id{1}}});
-  REQUIRE_THROWS_WITH(reader.index().part("sparse"), mentions("no part 'sparse'"));
+  REQUIRE_THROWS_WITH(reader.index().part("sparse"),
+                      mentions("no part 'sparse'; expected one of 'experts', 'dense'"));
   auto const file = fssdp::safetensors_file{reader.folder() / "rank_1_of_2.1.safetensors"};
   for (auto const* const name :
        {"layers.0.experts.0.w.weight", "layers.1.experts.1.w.weight", "dense.all.weight[3:5]"})

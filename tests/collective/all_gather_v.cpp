@@ -255,6 +255,8 @@ TEST_CASE("collectives of uneven blocks refuse buffers that do not fit", "[colle
   auto const foreign = std::vector{owned_block{rank_id{2}, 1}};
   CHECK_THROWS_WITH(uneven_plan(foreign, topo, 4),
                     "uneven_plan: block 0 is owned by rank 2; expected ranks from 0 to 1");
+  CHECK_THROWS_WITH(uneven_plan(foreign, fssdp::topology{}, 4),
+                    "uneven_plan: a topology of 0 ranks; expected that of the communicator");
   auto const negative = std::vector{owned_block{rank_id{-1}, 1}};
   CHECK_THROWS_AS(uneven_plan(negative, topo, 4), fssdp::argument_error);
   auto const endless = std::vector{owned_block{rank_id{0}, SIZE_MAX}};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Ranks that are not in the same collective, or not there at all, are named.
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "catch.hpp"
@@ -74,6 +76,40 @@ TEST_CASE("ranks that call in different order, or with different sizes, get an e
   REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
   REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
   REQUIRE(support::failed_rank(result.of_rank[1]) == 0);
+}
+
+TEST_CASE("ranks that wait for one another by different plans get an error at the deadline") {
+  // Rank 0 expects expert 1 of rank 1, which sends nothing, and expects expert 2 of rank 2; that one
+  // waits for rank 0, which sends nothing either.
+  auto const layout = fssdp::block_layout{{.experts = 3, .ranks = 3}};
+  auto world = fssdp::thread_world{{.ranks = 3, .deadline = std::chrono::milliseconds{100}}};
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    auto where = fssdp::placement{layout};
+    auto const rank = comm.rank();
+    where.add(fssdp::expert_id{(rank.value() + 1) % 3}, rank);
+    auto const plan = fssdp::make_plan(layout, where);
+    auto shard = fssdp::make_shard<float>(layout, rank, 4);
+    auto replicas = fssdp::make_replicas<float>(plan, rank, 4);
+    fssdp::sparse_all_gather(comm, plan, shard, replicas);
+  });
+  REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
+  REQUIRE_THAT(support::text(result.of_run), mentions("disagree") && mentions("equal plans"));
+}
+
+TEST_CASE("a rank that others have waited for is told so") {
+  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
+  auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
+  auto world = fssdp::thread_world{{.ranks = 2, .deadline = std::chrono::milliseconds{50}}};
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    auto shard = fssdp::make_shard<float>(layout, comm.rank(), 4);
+    auto replicas = fssdp::make_replicas<float>(plan, comm.rank(), 4);
+    if (comm.rank() == fssdp::rank_id{0}) std::this_thread::sleep_for(std::chrono::seconds{1});
+    fssdp::sparse_all_gather(comm, plan, shard, replicas);
+  });
+  REQUIRE(support::is<fssdp::deadline_exceeded>(result.of_rank[1]));
+  REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[0]));
+  REQUIRE_THAT(support::text(result.of_rank[0]),
+               mentions("rank 0: the other ranks no longer wait for this one: no sign of rank 0"));
 }
 
 TEST_CASE("a gather that misses a rank names it, with the plan and the round") {

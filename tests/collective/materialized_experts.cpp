@@ -95,3 +95,27 @@ TEST_CASE("view_experts refuses buffers of another shape") {
   refuses(good, fssdp::make_partials<float>(plan, me, 3), "replicas have 3 slots", "expected 1");
   refuses(good, fssdp::make_replicas<float>(plan, me, 4), "4 elements in replicas", "3 in weights");
 }
+
+TEST_CASE("buffers of a rank that the plan does not have are refused") {
+  auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 2}};
+  auto const plan = fssdp::make_plan(layout, fssdp::placement{layout});
+  auto const none = rank_id{2};  // as of the world, where the plan is one of a group
+  REQUIRE_THROWS_WITH(fssdp::make_shard<float>(plan, none, 3), mentions("make_shard: rank 2"));
+  REQUIRE_THROWS_WITH(fssdp::make_replicas<float>(plan, none, 3),
+                      mentions("make_replicas: rank 2; expected 0 to 1"));
+  REQUIRE_THROWS_WITH(fssdp::make_partials<float>(plan, none, 3),
+                      mentions("make_partials: rank 2"));
+  auto const shard = fssdp::make_shard<float>(layout, rank_id{0}, 3);
+  auto const replicas = fssdp::make_replicas<float>(plan, rank_id{0}, 3);
+  REQUIRE_THROWS_WITH(fssdp::view_experts(plan, none, shard, replicas),
+                      mentions("view_experts: rank 2"));
+}
+
+TEST_CASE("a shard of a plan whose experts differ in size has their rows") {
+  auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 2}};
+  auto const plan = fssdp::make_plan(layout, fssdp::placement{layout}).with_rows({3, 0, 5, 1});
+  auto const shard = fssdp::make_shard<float>(plan, rank_id{1}, 7);  // elements of a row
+  REQUIRE(shard.slots() == 2);
+  REQUIRE(shard.tensors()[0][0].size() == 35);
+  REQUIRE(shard.tensors()[0][1].size() == 7);
+}

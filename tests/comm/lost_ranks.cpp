@@ -137,7 +137,7 @@ TEST_CASE("a rank that does not come in time is lost, and gets an error when it 
   }
   for (auto const turn : {0U, 1U})
     CHECK_THAT(texts[turn], mentions("rank 1 has been lost") && mentions("without it"));
-  CHECK_THAT(texts[2], mentions("has failed"));
+  CHECK_THAT(texts[2], mentions("rank 1: the other ranks no longer wait for this one"));
 }
 
 TEST_CASE("if all ranks come, none is lost") {

@@ -3,9 +3,11 @@
 #include "fssdp/layout/make_shard.hpp"
 
 #include <array>
+#include <string>
 
 #include "catch.hpp"
 #include "fssdp/layout/block_layout.hpp"
+#include "fssdp/layout/table_layout.hpp"
 #include "support/counting_memory.hpp"
 
 TEST_CASE("a shard is [owned, elements] per tensor") {
@@ -32,4 +34,16 @@ TEST_CASE("a shard lies where it is told to") {
   auto const shard = fssdp::make_shard<float>(layout, fssdp::rank_id{0}, 9, &memory);
   REQUIRE(shard.resource() == &memory);
   REQUIRE(memory.bytes() == shard.bytes());
+}
+
+TEST_CASE("a shard of a rank that does not exist is refused") {
+  auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 2}};
+  auto const table = fssdp::as_table(layout);
+  for (auto const rank : {-1, 2, 9}) {
+    REQUIRE_THROWS_AS(fssdp::make_shard<float>(layout, fssdp::rank_id{rank}, 4),
+                      fssdp::argument_error);
+    REQUIRE_THROWS_WITH(
+        fssdp::make_shard<float>(table, fssdp::rank_id{rank}, 4),
+        mentions("make_shard: rank " + std::to_string(rank)) && mentions("expected 0 to 1"));
+  }
 }

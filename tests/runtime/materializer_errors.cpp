@@ -110,6 +110,46 @@ TEST_CASE("options and memory that do not fit are refused by name") {
                mentions("layer 1 need 8") && mentions("has 7 free"));
 }
 
+TEST_CASE("own experts that take slots need room, which the materializer says when it is made") {
+  auto const nothing = [](fssdp::materializer&) {};
+  REQUIRE_THAT(complaint(nothing, {.replica_slots = 7, .in_one_piece = true, .partial_slots = 20}),
+               mentions("replica_slots is 7; expected at least 8: the own experts of layer 0"));
+  REQUIRE_THAT(
+      complaint(nothing,
+                {.replica_slots = 7, .replica_type = fssdp::dtype::bf16, .partial_slots = 20}),
+      mentions("expected at least 8"));
+  REQUIRE(
+      complaint(nothing, {.replica_slots = 8, .in_one_piece = true, .partial_slots = 20}).empty());
+}
+
+TEST_CASE("placements of a solver that are not of the layer are refused") {
+  auto const told = [](fssdp::any_placement_solver const& solver, bool ahead) {
+    auto text = std::string{};
+    fssdp::thread_world{1}.run([&](thread_communicator& comm) {
+      auto model = toy_model{{.ranks = 1}, comm.rank()};
+      try {
+        auto layers = make_layers(
+            comm, model, {.replica_slots = 9, .partial_slots = 20, .plan_ahead = ahead}, solver);
+        layers.acquire(layer_id{0});
+      } catch (fssdp::argument_error const& error) {
+        text = error.what();
+      }
+    });
+    return text;
+  };
+  auto const ahead = GENERATE(false, true);
+  auto const of = [](int experts, int ranks) {
+    return [=](std::span<std::uint64_t const>, auto const&) {
+      return fssdp::placement{fssdp::block_layout{{.experts = experts, .ranks = ranks}}};
+    };
+  };
+  REQUIRE_THAT(told(of(9, 1), ahead), mentions("placement has 9 experts; the layout has 8"));
+  REQUIRE_THAT(told(of(8, 2), ahead), mentions("placement has 2 ranks; the layout has 1"));
+  REQUIRE_THAT(
+      told([](std::span<std::uint64_t const>, auto const&) { return fssdp::placement{}; }, ahead),
+      mentions("the layout has 8"));
+}
+
 TEST_CASE("arenas that do not fit are refused by name, before pools are allocated") {
   using sizes = std::vector<std::size_t>;
   struct arena {

@@ -42,7 +42,12 @@ struct checkpoint_index {
   /// @throws argument_error if there is no part of that name
   [[nodiscard]] part_description const& part(std::string_view name) const {
     auto const at = std::ranges::find(parts, name, &part_description::name);
-    detail::require(at != parts.end(), "checkpoint: no part '", name, "'");
+    if (at == parts.end()) {
+      auto there = std::string{};
+      for (auto const& part : parts) there += (there.empty() ? "'" : ", '") + part.name + "'";
+      throw argument_error{
+          detail::text("checkpoint: no part '", name, "'; expected one of ", there)};
+    }
     return *at;
   }
   /// The owners of the chunks of a part. Expert e of layer l is expert l * experts / layers + e.

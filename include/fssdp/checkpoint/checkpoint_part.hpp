@@ -37,6 +37,22 @@ struct whole_tensor {
   friend bool operator==(whole_tensor const&, whole_tensor const&) = default;
 };
 
+namespace detail {
+
+/// "w1 [4, 3], w2 [3, 4]"
+[[nodiscard]] inline std::string names_and_shapes(std::vector<whole_tensor> const& tensors) {
+  auto listed = std::string{};
+  for (auto const& tensor : tensors) {
+    listed += (listed.empty() ? "" : ", ") + tensor.name + " [";
+    for (std::size_t d = 0; d < tensor.shape.size(); ++d)
+      listed += (d == 0 ? "" : ", ") + std::to_string(tensor.shape[d]);
+    listed += "]";
+  }
+  return listed;
+}
+
+}  // namespace detail
+
 /// The description of a part, which is equal on all ranks: the chunks of a layout, and their names.
 struct part_description {
   std::string name;

@@ -52,8 +52,11 @@ class checkpoint_reader {
     detail::require(mine.experts() == saved.experts() && mine.layers == saved.layers, "part '",
                     mine.name, "': ", mine.experts(), " experts in ", mine.layers,
                     " layers; the checkpoint has ", saved.experts(), " in ", saved.layers);
-    detail::require(mine.tensors == saved.tensors, "part '", mine.name,
-                    "': its tensors have other names or shapes than those of the checkpoint");
+    if (mine.tensors != saved.tensors)
+      throw argument_error{
+          detail::text("part '", mine.name, "': the names and shapes of its tensors are ",
+                       detail::names_and_shapes(mine.tensors), "; expected ",
+                       detail::names_and_shapes(saved.tensors), ", as in the checkpoint")};
     for (std::size_t g = 0; g < mine.groups.size(); ++g) {
       auto const at =
           std::ranges::find(saved.groups, mine.groups[g].name, &part_description::group::name);

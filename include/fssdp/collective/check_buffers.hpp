@@ -70,7 +70,8 @@ inline void check_rows(char const* collective, named_tensors const& buffer,
     require(!offsets.empty(), collective, ": tensor ", k, " of ", buffer.name,
             " has row offsets; expected none, as the plan is for experts of equal size");
     require(has != nullptr, collective, ": tensor ", k, " of ", buffer.name,
-            " has no row offsets; expected those of the plan, as its experts differ in size");
+            " has no row offsets; expected those of the plan, as its experts differ in size: "
+            "make_shard, make_replicas and make_partials of the plan have them");
     for (std::size_t slot = 0; slot + 1 < offsets.size(); ++slot)
       require(has[slot + 1] - has[slot] == offsets[slot + 1] - offsets[slot], collective, ": slot ",
               slot, " of tensor ", k, " of ", buffer.name, " has ", has[slot + 1] - has[slot],

@@ -35,8 +35,15 @@ template <class T>
 [[nodiscard]] expert_buffer<T> make_shard(
     transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
     std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  detail::check_rank("make_shard", rank, plan.ranks());
   if (plan.has_rows()) return {plan.owned_offsets(rank), elements, resource};
   return {plan.owned_count(rank), slice_sizes(elements, plan.slices()), resource};
+}
+template <class T>
+[[nodiscard]] expert_buffer<T> make_shard(
+    transfer_plan const& plan, rank_id rank, std::size_t elements,
+    std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  return make_shard<T>(plan, rank, std::span{&elements, 1}, resource);
 }
 
 /// A zeroed buffer [remote, elements] per tensor, for the replicas of a plan.
@@ -46,6 +53,7 @@ template <class T>
 [[nodiscard]] expert_buffer<T> make_replicas(
     transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
     std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  detail::check_rank("make_replicas", rank, plan.ranks());
   return detail::buffer_for<T>(plan.remote(rank), plan.remote_offsets(rank), elements, resource);
 }
 template <class T>
@@ -61,6 +69,7 @@ template <class T>
 [[nodiscard]] expert_buffer<T> make_partials(
     transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
     std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  detail::check_rank("make_partials", rank, plan.ranks());
   return detail::buffer_for<T>(plan.materialized(rank), plan.materialized_offsets(rank), elements,
                                resource);
 }
@@ -133,6 +142,7 @@ template <expert_memory Weights, expert_memory Replicas>
 [[nodiscard]] auto view_experts(transfer_plan const& plan, rank_id rank, Weights const& weights,
                                 Replicas const& replicas) {
   using T = element_of<Weights const>;
+  detail::check_rank("view_experts", rank, plan.ranks());
   auto const own = tensors_of(weights);
   auto const other = tensors_of(replicas);
   detail::check_counts(own.size(), other.size());

@@ -91,8 +91,22 @@ struct exchange_name {
   if (here.label != there.label)
     return text("round ", here.label.round, " of plan ", hexadecimal{here.label.plan},
                 " here, round ", there.label.round, " of plan ", hexadecimal{there.label.plan},
-                " there; expected equal plans: of equal layouts, loads, solvers and topologies");
+                " there; expected the same call on all ranks, with equal plans: of equal layouts, "
+                "loads, solvers and topologies");
   return {};
+}
+/// The text for a rank that has not come in time.
+[[nodiscard]] inline std::string no_sign(rank_id missing, std::chrono::milliseconds deadline,
+                                         std::string const& awaits) {
+  return text("no sign of rank ", missing, " within ", deadline.count(), " ms: ", awaits,
+              "; expected the same call on all ranks, with equal plans");
+}
+/// The text for a rank whose communicator has failed by another rank, or by itself: then others have
+/// waited for it in vain.
+[[nodiscard]] inline std::string given_up_or_failed(std::string const& me, rank_id rank,
+                                                    rank_id failed, std::string const& what) {
+  if (failed == rank) return text(me, ": the other ranks no longer wait for this one: ", what);
+  return text(me, ": rank ", failed, " has failed: ", what);
 }
 /// The text for a number of messages other than expected.
 [[nodiscard]] inline std::string count_difference(std::size_t expected, std::size_t sent) {

@@ -27,6 +27,7 @@ namespace detail {
 /// @throws argument_error as uneven_plan
 [[nodiscard]] inline std::vector<owned_block> joined_blocks(std::span<owned_block const> blocks,
                                                             int ranks) {
+  require(ranks > 0, "uneven_plan: a topology of 0 ranks; expected that of the communicator");
   auto joined = std::vector<owned_block>{};
   auto all = std::size_t{0};
   for (std::size_t b = 0; b < blocks.size(); ++b) {

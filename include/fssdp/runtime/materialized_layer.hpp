@@ -157,6 +157,7 @@ class materialized_layer {
                                                  : load_change(solved->loads, loads) <= tolerance);
   }
   void take_solved(expert_loads const& loads, placement wanted_then) {
+    check_contains(wanted_then, *layout_);  // solvers are the user's
     solved = solved_placement{loads, std::move(wanted_then)};
   }
   /// Sets the placement of this iteration; a plan for another placement is forgotten.

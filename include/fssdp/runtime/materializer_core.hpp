@@ -101,6 +101,7 @@ class materializer_core {
     predictor.resize(layouts_.experts_per_layer());
     for (auto const layer : first_n<layer_id>(layouts_.layers()))
       layers_.emplace_back(layer, setting_, scratch_, predictor).look_at(layouts_, shards_);
+    check_own_slots();
   }
   materializer_core(materializer_core const&) = delete;
   materializer_core& operator=(materializer_core const&) = delete;
@@ -268,6 +269,16 @@ class materializer_core {
   }
 
  private:
+  /// @throws argument_error unless the experts that ranks own have room where they take replica slots
+  void check_own_slots() const {
+    for (auto const& layer : layers_) {
+      auto const own = most_slots_used(placement{layer.layout()}, layer.layout(), setting_.use());
+      require(own <= replicas_.pool().slots(), "materializer: replica_slots is ",
+              replicas_.pool().slots(), "; expected at least ", own, ": the own experts of layer ",
+              layer.id, " take slots, as they are converted, decoded, sliced or in one piece");
+    }
+  }
+
   /// What a gather does if the pool has no room: wait for a later call, or fail.
   enum class shortage { waits, ends };
 

@@ -357,8 +357,7 @@ class mpi_context {
       }
     }
     if (auto const missing = wait.missing(in_world(peer))) {
-      auto const what = text("no sign of rank ", *missing, " within ",
-                             monitor_->options().deadline.count(), " ms: ", awaits(peer));
+      auto const what = no_sign(*missing, monitor_->options().deadline, awaits(peer));
       monitor_->fail(*missing, what);
       throw deadline_exceeded{*missing, what};
     }

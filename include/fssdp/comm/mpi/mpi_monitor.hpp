@@ -165,10 +165,9 @@ class mpi_monitor {
     if (!failed_.has_value()) return;
     if (failed_->thrown) std::rethrow_exception(failed_->thrown);
     auto const of = failed_->rank;
-    throw peer_failed{of,
-                      of == rank_id{-1}
-                          ? text("rank ", rank_, ": a rank is missing: ", failed_->what)
-                          : text("rank ", rank_, ": rank ", of, " has failed: ", failed_->what)};
+    throw peer_failed{of, of == rank_id{-1}
+                              ? text("rank ", rank_, ": a rank is missing: ", failed_->what)
+                              : given_up_or_failed(text("rank ", rank_), rank_, of, failed_->what)};
   }
   /// Records the first failure, and notifies all ranks. The failed rank is -1 if it is unknown.
   void fail(rank_id failed_rank, std::string const& what,

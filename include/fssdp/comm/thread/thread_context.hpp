@@ -73,6 +73,7 @@ class thread_context {
         members_(static_cast<std::size_t>(ranks_.size())),
         circles_(members_.size()),
         hosts_(members_.size(), rank_id{-1}),
+        awaited_in_(members_.size()),
         children_made_(static_cast<std::size_t>(ranks_.size())),
         left_made_(static_cast<std::size_t>(ranks_.size())) {
     for (auto& circle : circles_) circle.ranks().reserve(members_.size());
@@ -239,8 +240,8 @@ class thread_context {
     auto const& failed = failures_.failed;
     if (!failed.has_value()) return;
     if (failed->rank == in_world(me) && failed->thrown) std::rethrow_exception(failed->thrown);
-    throw peer_failed{failed->rank, text(ranks_.name(me), ": rank ", failed->rank,
-                                         " has failed: ", failed->what)};
+    throw peer_failed{failed->rank, given_up_or_failed(ranks_.name(me), in_world(me), failed->rank,
+                                                       failed->what)};
   }
 
   /// Waits until `done()`, for which `peer` is responsible: helps with copies of others, yields the
@@ -253,6 +254,7 @@ class thread_context {
     if (done()) return;
     auto const until = end_of(monitor_.deadline);
     remember(me, peer);
+    awaited_in_[me.index()] = {sequence, label};
     auto const over = [&] { return done() || failures_.failed.has_value() || has_left(peer); };
     auto in_time = true;
     auto& sleepers = box != nullptr ? box->awaited : monitor_.waits_for_any(in_world(me));
@@ -270,15 +272,19 @@ class thread_context {
     in_time = in_time || over();
     auto const missing =
         in_time ? in_world(peer) : monitor_.end_of_queue(in_world(me), *this, in_world(peer));
+    auto const other =
+        !in_time && missing == in_world(peer) ? with_another_plan(peer, label.plan) : std::nullopt;
     monitor_.forget(in_world(me), *this);
     if (done()) return;
     check(me);
+    if (other.has_value())
+      throw disagreement(me, *other,
+                         difference(awaited_in_[me.index()], awaited_in_[other->index()]));
     auto const awaits =
         text(ranks_.name(me), " awaits ", ranks_.name(peer), " in exchange ", sequence, ", round ",
              label.round, " of plan ", hexadecimal{label.plan});
     auto const dump = in_time ? text("rank ", missing, " has left the world: ", awaits)
-                              : text("no sign of rank ", missing, " within ",
-                                     monitor_.deadline.count(), " ms: ", awaits);
+                              : no_sign(missing, monitor_.deadline, awaits);
     monitor_.fail(failures_, missing, dump);
     if (in_time) throw peer_failed{missing, dump};
     throw deadline_exceeded{missing, dump};
@@ -316,6 +322,20 @@ class thread_context {
   }
 
  private:
+  /// One of the ranks that wait for one another in this communicator, by another plan than this: why
+  /// none of them ends. None if `peer`, one of them, waits in another communicator, or for nobody.
+  [[nodiscard]] std::optional<rank_id> with_another_plan(rank_id peer, std::uint64_t plan) const {
+    auto const waits = [&](rank_id rank) { return monitor_.is_waiting(in_world(rank), *this); };
+    auto const differs = [&](rank_id rank) {
+      return waits(rank) && awaited_in_[rank.index()].label.plan != plan;
+    };
+    if (differs(peer)) return peer;
+    if (!waits(peer)) return std::nullopt;
+    for (auto const rank : first_n<rank_id>(ranks_.size()))
+      if (differs(rank)) return rank;
+    return std::nullopt;
+  }
+
   // Sleeping and waking takes longer than most peers need to post their messages.
   static constexpr int most_yields = 20;
 
@@ -342,10 +362,11 @@ class thread_context {
   std::vector<thread_mailbox> boxes_;  // [from, to]
   meeting_room room_;
   roll_call roll_;
-  std::vector<meeting_guest*> members_;  // [ranks]
-  std::vector<known_circle> circles_;    // [ranks]: of each as a host
-  std::vector<rank_id> hosts_;           // [ranks]: of each as a guest
-  std::atomic<int> asleep_ = 0;          // number of ranks asleep at meetings
+  std::vector<meeting_guest*> members_;    // [ranks]
+  std::vector<known_circle> circles_;      // [ranks]: of each as a host
+  std::vector<rank_id> hosts_;             // [ranks]: of each as a guest
+  std::vector<exchange_name> awaited_in_;  // [ranks]: where each has waited last
+  std::atomic<int> asleep_ = 0;            // number of ranks asleep at meetings
   std::map<std::pair<std::size_t, int>, std::unique_ptr<thread_context>>
       children_;                            // by number and color
   std::vector<std::size_t> children_made_;  // [ranks]

@@ -129,6 +129,9 @@ class thread_monitor {
   void forget(rank_id rank, thread_context const& context) {
     std::erase_if(waits_[rank.index()], [&](wait const& w) { return w.context == &context; });
   }
+  [[nodiscard]] bool is_waiting(rank_id rank, thread_context const& context) const {
+    return std::ranges::count(waits_[rank.index()], &context, &wait::context) != 0;
+  }
   /// Wakes another rank that waits, if there is one.
   void wake_a_waiting_rank(rank_id me) {
     for (std::size_t step = 1; step < waits_.size(); ++step) {
