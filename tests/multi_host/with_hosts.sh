@@ -7,7 +7,8 @@
 #   --hosts N     number of hosts (4)
 #   --ranks N     ranks on each host (2)
 #   --rate RATE   bandwidth of the link for messages, as in tc (1gbit), or none for no limit
-#   --burst SIZE  what a link lets through at once, beyond that rate (256kb)
+#   --burst SIZE  what a link lets through at once, beyond that rate (256kb); with 16kb the rate also
+#                 holds for messages of some 64 KiB
 #   --mpirun ARG  passed on to mpirun; may be repeated
 #   --cut HOST    switches off this host's link for messages, once FILE of --when has a loss
 #   --kill RANK   kills this rank, once FILE of --when has a loss; the others go on
@@ -30,7 +31,7 @@ while [ $# -gt 0 ]; do
     --kill) kill=$2; shift ;;
     --when) when=$2; shift ;;
     --counters) counters=yes ;;
-    --help | -h) sed -n '3,20s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --help | -h) sed -n '3,21s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) break ;;
   esac
   shift
@@ -72,7 +73,9 @@ join() {  # join HOST LINK BRIDGE NUMBER: gives a host a link that ends at a bri
 
 slow_down() {  # slow_down NAMESPACE LINK
   [ "$rate" = none ] ||
-    tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst "$burst" latency 50ms
+    { tc -n "$1" qdisc add dev "$2" root handle 1: htb default 1 &&
+      tc -n "$1" class add dev "$2" parent 1: classid 1:1 htb rate "$rate" burst "$burst" \
+        cburst "$burst"; }
 }
 
 make_switch() {
