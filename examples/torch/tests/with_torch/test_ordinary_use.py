@@ -10,8 +10,19 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from test_experts import SHAPE, SOLVERS, choices, close, make, together
+from test_experts import (
+    SHAPE,
+    SOLVERS,
+    check_gradients,
+    choices,
+    close,
+    expected_gradients,
+    make,
+    together,
+)
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+from torch.utils.checkpoint import checkpoint
 from trainer.model import ListedExperts, StackedExperts
 from trainer.ranks import run_ranks
 
@@ -94,6 +105,75 @@ def loads_without_train(rank: int) -> list[list[int]]:
 
 def test_loads_count_where_gradients_do() -> None:
     assert sum(run_ranks(2, loads_without_train)[0][0]) == 20
+
+
+def loads_of_checkpoints(rank: int, reentrant: bool) -> list[list[int]]:
+    layers = make()
+    experts = shard_experts(list(layers))
+    x, index, weights = choices(rank)
+    x.requires_grad_()
+    for layer in layers:
+        x = checkpoint(layer, x, index, weights, use_reentrant=reentrant)
+    x.sum().backward()
+    experts.step()
+    return experts.expected_loads()
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_loads_count_once_under_activation_checkpointing(reentrant: bool) -> None:
+    loads = run_ranks(2, loads_of_checkpoints, reentrant)[0]
+    assert [sum(of_layer) for of_layer in loads] == [20, 20]
+
+
+def normed(rank: int) -> None:
+    """Each module with parametrizations is of a class of its own."""
+    def model() -> nn.ModuleList:
+        torch.manual_seed(4)
+        layer = Listed([weight_norm(nn.Linear(6, 6)) for _ in range(6)])
+        return nn.ModuleList([layer]).double()
+
+    layers, whole = model(), model()
+    experts = shard_experts(list(layers), solver=SOLVERS["everywhere"])
+    close(together(layers, *choices(rank)), together(whole, *choices(rank)))
+    together(layers, *choices(rank)).sum().backward()
+    experts.step()
+    assert all(p.grad is not None for p in experts.parameters())
+
+
+def test_experts_may_have_parametrizations() -> None:
+    run_ranks(2, normed)
+
+
+def compiled(rank: int, backend: str) -> None:
+    layers, whole = make(), make()
+    experts = shard_experts(list(layers), solver=SOLVERS["sparse"])
+    run = torch.compile(lambda *tokens: together(layers, *tokens), backend=backend)
+    for _ in range(2):
+        out = run(*choices(rank))
+        close(out, together(whole, *choices(rank)))
+        out.square().sum().backward()
+        experts.step()
+        check_gradients(layers, experts, expected_gradients(2, False), rank)
+
+
+def compiled_experts(rank: int) -> None:
+    layers = make()
+    for expert in (expert for layer in layers for expert in layer):
+        expert.compile(backend="eager")
+    experts = shard_experts(list(layers), solver=SOLVERS["everywhere"])
+    for _ in range(2):
+        together(layers, *choices(rank)).square().sum().backward()
+        experts.step()
+        check_gradients(layers, experts, expected_gradients(2, False), rank)
+
+
+def test_experts_may_be_compiled() -> None:
+    run_ranks(2, compiled_experts)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_models_may_be_compiled(backend: str) -> None:
+    run_ranks(2, compiled, backend)
 
 
 def hooked(rank: int) -> int:

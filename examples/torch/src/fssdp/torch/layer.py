@@ -351,6 +351,7 @@ class ShardedLayer(nn.Module):
                 "each chosen expert"
             )
 
+    @torch.compiler.disable
     def _counts_of(self, chosen: Tensor) -> Tensor:
         """Rows of each expert."""
         expected = f"expected numbers from 0 to {self.fssdp.shared.experts - 1}"
@@ -367,6 +368,7 @@ class ShardedLayer(nn.Module):
             )
         return counts
 
+    @torch.compiler.disable  # the sizes of messages are learned on the way
     def on_rows(self, rows: Tensor, counts: Tensor | Sequence[int]) -> Tensor:
         """The outputs of the experts for rows.
 
@@ -410,9 +412,10 @@ class ShardedLayer(nn.Module):
                 shared.routing,
                 shared.topology,
             )
-            if torch.is_grad_enabled() and not again:
+            counts_loads = (self.training or torch.is_grad_enabled()) and not again
+            if counts_loads:  # reentrant checkpoints train without gradients at first
                 state.materializer.record(state.index, all_counts.loads(), plan.device_loads)
-            if shared.between is not None and trains and not again:
+            if shared.between is not None and shared.trains and counts_loads:
                 state.add_loads(all_counts.loads())
             visit.leaves = state.leaves(trains)
             received = _Dispatch.apply(rows, shared.tokens, plan)

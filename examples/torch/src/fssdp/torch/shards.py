@@ -332,7 +332,7 @@ def _check_structure(name: str, expert: nn.Module, like: nn.Module) -> None:
         )
     for path, module in found.items():
         where = f"{name}{path and ', ' + path}"
-        if type(module) is not type(expected[path]):
+        if _classes(module) != _classes(expected[path]):
             raise ArgumentError(
                 f"{where} is a {type(module).__name__}; expected a {type(expected[path]).__name__}, as in "
                 "expert 0"
@@ -343,6 +343,11 @@ def _check_structure(name: str, expert: nn.Module, like: nn.Module) -> None:
                 raise ArgumentError(
                     f"{where}: {key} is {ours.get(key)}; expected {theirs.get(key)}, as in expert 0"
                 )
+
+
+def _classes(module: nn.Module) -> list[str]:
+    """By name: a module with parametrizations has a class of its own."""
+    return [kind.__qualname__ for kind in type(module).__mro__]
 
 
 def _settings(module: nn.Module) -> dict[str, Any]:
