@@ -249,7 +249,7 @@ REFUSED = {
     "lists": "expert 0 is a ModuleList",
     "buffer": "the buffer bias is [6]",
     "tied stacks": "w3 is a parameter of this or another layer by another name",
-    "meta": "on the meta device",
+    "meta": "layer 0 is on the meta device; expected device=",
     "twice": "layer 0 is sharded already",
     "listed twice": "listed as two layers",
 }
@@ -262,6 +262,26 @@ def test_what_would_compute_something_else_is_refused(kind: str) -> None:
 
 def alone(_: int, kind: str) -> str:
     return alike_but(kind)
+
+
+def made_without_memory(rank: int, stacked: bool) -> None:
+    """Each rank allocates what it owns, and nothing else."""
+    kind = StackedExperts if stacked else ListedExperts
+    with torch.device("meta"):
+        layers = nn.ModuleList(kind(SHAPE) for _ in range(2)).double()
+    experts = shard_experts(list(layers), solver=SOLVERS["sparse"], device="cpu")
+    assert all(p.device.type == "cpu" and p.isnan().all() for p in experts.parameters())
+    whole = make(stacked=stacked)
+    experts.load_full_tensors(whole.state_dict(), layers)
+    close(together(layers, *choices(rank)), together(whole, *choices(rank)))
+    together(layers, *choices(rank)).square().sum().backward()
+    experts.step()
+    check_gradients(layers, experts, expected_gradients(2, stacked), rank)
+
+
+@both_kinds
+def test_models_on_the_meta_device_get_memory_for_what_a_rank_owns(stacked: bool) -> None:
+    run_ranks(2, made_without_memory, stacked)
 
 
 def other_weights(rank: int, stacked: bool) -> str:

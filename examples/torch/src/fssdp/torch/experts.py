@@ -69,6 +69,7 @@ def shard_experts(
     seconds_per_row: float = 0.0,
     topology: Topology | None = None,
     between: Between | None = None,
+    device: torch.device | str | None = None,
     timeout: float = 60.0,
 ) -> ShardedExperts:
     """Shards the experts of MoE layers: each rank keeps those that it owns.
@@ -118,6 +119,8 @@ def shard_experts(
             ``calibrate``.
         topology: which rank is on which node, and how fast links are; by default one node.
         between: what crosses between groups of ranks, each of which shards all experts.
+        device: where experts on the meta device get memory, each on its owner alone. They are NaN until
+            they are loaded, as by ``load_full_tensors``.
         timeout: seconds that a rank waits for another.
 
     Raises:
@@ -147,6 +150,7 @@ def shard_experts(
         seconds_per_row=seconds_per_row,
         topology=topology,
         between=between,
+        device=device,
         timeout=timeout,
     )
 
@@ -172,7 +176,7 @@ class ShardedExperts:
         self.group, self.replicate_group = _groups_of(group)
         self.between: Between | None = options["between"]
         timeout = options["timeout"]
-        self.device = device_of(layers)
+        self.device = device_of(layers, options["device"])
         self.communicator, self.tokens = (
             Communicator(
                 duplicate_group(self.group, timeout), timeout=timeout, device=self.device
@@ -184,7 +188,9 @@ class ShardedExperts:
         layouts = options["layouts"] or even_blocks(len(layers), self.experts, ranks)
         _check_layouts(layouts, len(layers), self.experts, ranks)
         self.layers = layers
-        self.shards: ModuleShards | StackedShards = make_shards(layers, layouts, rank)
+        self.shards: ModuleShards | StackedShards = make_shards(
+            layers, layouts, rank, self.device
+        )
         self.trains = any(t.trains for t in self.shards.tensors)
         self.routing, self.topology = options["routing"], options["topology"]
         self.calibrates = options["calibrate"]
@@ -511,7 +517,8 @@ class ShardedExperts:
 
     def load_full_tensors(self, tensors: Mapping[str, Tensor], model: nn.Module | None = None) -> None:
         """Loads this rank's experts from ``full_tensors`` or the state of an unsharded model. Every rank
-        calls it, between iterations; after forward passes that evaluate it ends theirs.
+        calls it, between iterations; after forward passes that evaluate it ends theirs. It asks for one
+        tensor after the other, so a mapping may read them from files.
 
         Raises:
             ArgumentError: between a backward pass and ``step``.

@@ -11,8 +11,8 @@ from __future__ import annotations
 import copy
 import types
 import weakref
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -70,14 +70,26 @@ class Part:
     parameter: nn.Parameter
 
 
-def device_of(layers: Sequence[nn.Module]) -> torch.device:
-    """Where the parameters of layers are, if they are all where the first one is."""
+def device_of(layers: Sequence[nn.Module], device: torch.device | str | None) -> torch.device:
+    """Where the parameters of layers are, if they are all where the first one is; if that is the meta
+    device, where they are to get memory.
+
+    Raises:
+        ArgumentError: if one of the two has to be given and is not, or both are and differ.
+    """
     first = next(layers[0].parameters(), None)
-    if first is None:
-        return torch.device("cpu")
-    if first.is_meta:
-        raise ArgumentError("layer 0 is on the meta device; expected memory: to_empty(), and values")
-    return first.device
+    of_layer = torch.device("cpu") if first is None else first.device
+    given = of_layer if device is None else torch.empty(0, device=device).device
+    if given.type == "meta":
+        raise ArgumentError(
+            "layer 0 is on the meta device; expected device=, where its experts get memory"
+        )
+    if of_layer not in (given, torch.device("meta")):
+        raise ArgumentError(
+            f"device is {device}, and layer 0 on {of_layer}; expected equal ones, or a layer on the meta "
+            "device"
+        )
+    return given
 
 
 def owned_in(layouts: Sequence[Layout], rank: int) -> list[Owned]:
@@ -145,14 +157,16 @@ class Shards:
         gradients: [slots, ...] for each tensor.
     """
 
-    def __init__(self, tensors: list[TensorOf], layouts: Sequence[Layout], rank: int) -> None:
-        self.tensors = tensors
+    def __init__(
+        self, tensors: list[TensorOf], layouts: Sequence[Layout], rank: int, device: torch.device
+    ) -> None:
+        self.tensors = [replace(t, device=device) for t in tensors]
         self.layouts = list(layouts)
         self.rank = rank
         self.slots = owned_in(layouts, rank)
         count = len(self.slots)
         self.gradients = [
-            torch.zeros((count, *t.shape), dtype=t.dtype, device=t.device) for t in tensors
+            torch.zeros((count, *t.shape), dtype=t.dtype, device=device) for t in tensors
         ]
 
     def first_slot(self, layer: int) -> int:
@@ -230,16 +244,25 @@ class ModuleShards(Shards):
         templates: of each layer, a module without memory that computes experts of other ranks.
     """
 
-    def __init__(self, layers: Sequence[nn.ModuleList], layouts: Sequence[Layout], rank: int) -> None:
+    def __init__(
+        self,
+        layers: Sequence[nn.ModuleList],
+        layouts: Sequence[Layout],
+        rank: int,
+        device: torch.device,
+    ) -> None:
         tensors = [
             TensorOf(name, p.shape, p.dtype, p.requires_grad, p.device)
             for name, p in layers[0][0].named_parameters()
         ]
         _check_modules(layers, tensors)
         self.templates = [copy.deepcopy(layer[0]).to("meta") for layer in layers]
-        super().__init__(tensors, layouts, rank)
+        super().__init__(tensors, layouts, rank, device)
         self.layers = layers
         self.modules = [layers[slot.layer][slot.expert] for slot in self.slots]
+        if tensors[0].device != device:
+            for module in self.modules:
+                _without_values(module.to_empty(device=device).parameters())
         self.parameters = [  # [slots][tensors]; a layer swaps those of its modules while it computes
             [found[t.name] for t in tensors]
             for found in (dict(module.named_parameters()) for module in self.modules)
@@ -391,7 +414,13 @@ def _check_like(name: str, p: nn.Parameter, shape: torch.Size, t: TensorOf) -> N
 class StackedShards(Shards):
     """For layers with parameters [experts, ...], of which the rows of the rank's experts remain."""
 
-    def __init__(self, layers: Sequence[nn.Module], layouts: Sequence[Layout], rank: int) -> None:
+    def __init__(
+        self,
+        layers: Sequence[nn.Module],
+        layouts: Sequence[Layout],
+        rank: int,
+        device: torch.device,
+    ) -> None:
         experts = layouts[0].experts
         first = dict(layers[0].named_parameters())
         for l, layer in enumerate(layers):
@@ -428,7 +457,7 @@ class StackedShards(Shards):
             for t in tensors:
                 shape = torch.Size((experts, *t.shape))
                 _check_like(f"layer {l}: {t.name}", found[t.name], shape, t)
-        super().__init__(tensors, layouts, rank)
+        super().__init__(tensors, layouts, rank, device)
         self.layers = layers
         self._wholes: dict[int, weakref.ref[Tensor]] = {}  # parameters of all experts, by identity
         self.arenas = [torch.empty_like(g) for g in self.gradients]
@@ -445,8 +474,11 @@ class StackedShards(Shards):
         owner = self.layers[l].get_submodule(".".join(path))
         whole = getattr(owner, name)
         part = self.arenas[k][self.slots_of(l)]
-        for i, (expert, _) in enumerate(self.layouts[l].owned(self.rank)):
-            part[i].copy_(whole.detach()[int(expert)])
+        if whole.is_meta:
+            _without_values([part])
+        else:
+            for i, (expert, _) in enumerate(self.layouts[l].owned(self.rank)):
+                part[i].copy_(whole.detach()[int(expert)])
         parameter = nn.Parameter(part, requires_grad=whole.requires_grad)
         setattr(owner, name, parameter)
         self._wholes[id(whole)] = weakref.ref(whole)
@@ -501,10 +533,17 @@ class StackedShards(Shards):
         self._remember()
 
 
+@torch.no_grad()
+def _without_values(tensors: Iterable[Tensor]) -> None:
+    """Makes it visible that nothing has been loaded yet."""
+    for t in tensors:
+        t.fill_(float("nan"))
+
+
 def make_shards(
-    layers: Sequence[nn.Module], layouts: Sequence[Layout], rank: int
+    layers: Sequence[nn.Module], layouts: Sequence[Layout], rank: int, device: torch.device
 ) -> ModuleShards | StackedShards:
-    """Shards the experts of all layers.
+    """Shards the experts of all layers. Those on the meta device get memory on this device.
 
     Raises:
         ArgumentError: that names the parameter which is not like the others, or not contiguous.
@@ -520,4 +559,4 @@ def make_shards(
             "layers of both kinds, ModuleLists of experts and modules of stacked parameters; "
             "expected one kind"
         )
-    return (ModuleShards if kinds.pop() else StackedShards)(layers, layouts, rank)
+    return (ModuleShards if kinds.pop() else StackedShards)(layers, layouts, rank, device)
