@@ -63,6 +63,9 @@ def _start(rank: int, ranks: int, folder: str, body: Callable[..., Any], argumen
     if child != 0:
         return child
     code = 1
+    # torch makes its pool of threads anew after a fork, when it is first asked for: here, before
+    # several threads of autograd ask at once and one of them finds none.
+    torch.set_num_threads(1)
     try:
         store = dist.FileStore(f"{folder}/store", ranks)
         os.environ["GLOO_SOCKET_IFNAME"] = "lo"
