@@ -63,7 +63,7 @@ def refusal(call: Callable[[], object]) -> str:
 
 
 def evaluated(rank: int) -> None:
-    """Experts of other ranks have the mode of the layer, too, and rates that were set afterwards."""
+    """Experts of other ranks have the mode of the layer, too."""
     layers, whole = dropping(), dropping().eval()
     shard_experts(list(layers), solver=SOLVERS["everywhere"])
     layers.eval()
@@ -176,7 +176,7 @@ def test_models_may_be_compiled(backend: str) -> None:
     run_ranks(2, compiled, backend)
 
 
-def hooked(rank: int) -> int:
+def hooked(rank: int) -> list[int]:
     layers = make(1)
     shard_experts(list(layers), layouts=[fssdp.block_layout(experts=6, ranks=2)])
     calls: list[int] = []
@@ -196,7 +196,7 @@ def different(make_second: Callable[[], nn.Module]) -> str:
     return refusal(lambda: shard_experts(layer))
 
 
-def alike_but(kind: str) -> str:
+def alike_but(_: int, kind: str) -> str:
     if kind == "activation":
         return different(lambda: Dropping(act=torch.tanh))
     if kind == "function":
@@ -257,11 +257,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_would_compute_something_else_is_refused(kind: str) -> None:
-    assert REFUSED[kind] in run_ranks(1, alone, kind)[0]
-
-
-def alone(_: int, kind: str) -> str:
-    return alike_but(kind)
+    assert REFUSED[kind] in run_ranks(1, alike_but, kind)[0]
 
 
 def made_without_memory(rank: int, stacked: bool) -> None:
